@@ -11,7 +11,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from keras_vit.weights import resample
+from keras_vit.models import resample
 
 GOLDENS = pathlib.Path(__file__).parent.parent / "goldens"
 HALF_PIXEL = ("bicubic", "bicubic_antialias")

@@ -1,0 +1,1 @@
+"""The named constructors: tables of sizes, joined with weights."""

@@ -1,0 +1,172 @@
+"""Multi-head attention with separate query, key and value kernels."""
+
+import math
+
+import keras
+from keras import ops
+
+from keras_vit.layers import checks
+from keras_vit.layers.base import Layer
+from keras_vit.layers.relative_position import RelativePosition
+from keras_vit.layers.seeds import resolve_seed
+
+
+@keras.saving.register_keras_serializable(package="keras_vit")
+class MultiHeadAttention(Layer):
+    """Multi-head attention (arXiv 2010.11929, appendix A): softmax(q k^T / sqrt(d)) v.
+
+    Kernels of query, key and value are `(D, h, d)`, that of the output `(h, d, D)`, as in the
+    paper's checkpoints. Without dropout to apply, the products run as one fused operation of the
+    backend; the probabilities are only formed where `attention_weights` is called for them.
+
+    Args:
+        num_heads: Integer h; it divides the width D.
+        qk_norm: Whether queries and keys pass a layer norm over the d of each head.
+        layer_norm_epsilon: Float, of those norms.
+        dropout_rate: Float, dropout on the attention probabilities.
+        relative_grid: None, or `(rows, columns)` of patches: adds `RelativePosition` logits.
+        prefix_tokens: Integer, the tokens before the patches; for `relative_grid`.
+        seed: Integer seed of the dropout, or None.
+
+    Call arguments:
+        query: Float tensor `(B, N, D)`.
+        value: Float tensor `(B, M, D)` that keys and values are made of; None is `query`.
+        training: Whether dropout acts.
+
+    Returns:
+        Float tensor `(B, N, D)`.
+    """
+
+    def __init__(
+        self,
+        num_heads,
+        qk_norm=False,
+        layer_norm_epsilon=1e-6,
+        dropout_rate=0.0,
+        relative_grid=None,
+        prefix_tokens=0,
+        seed=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.num_heads = checks.positive_integer(num_heads, "num_heads")
+        self.qk_norm = qk_norm
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.dropout_rate = checks.rate(dropout_rate, "dropout_rate")
+        self.relative_grid = relative_grid and checks.pair(relative_grid, "relative_grid")
+        self.prefix_tokens = prefix_tokens
+        self.seed = resolve_seed(seed)
+
+    def build(self, query_shape, value_shape=None):
+        hidden_dim = query_shape[-1]
+        head_dim = checks.head_width(hidden_dim, self.num_heads)
+        self._scale = 1.0 / math.sqrt(head_dim)
+        heads = (self.num_heads, head_dim)
+        self.query = self._projection("query", "bnd,dhk->bnhk", heads, "hk", query_shape)
+        self.key = self._projection("key", "bnd,dhk->bnhk", heads, "hk", value_shape or query_shape)
+        self.value = self._projection(
+            "value", "bnd,dhk->bnhk", heads, "hk", value_shape or query_shape
+        )
+        heads_shape = (*query_shape[:-1], *heads)
+        self.output_projection = self._projection(
+            "output", "bnhk,hkd->bnd", (hidden_dim,), "d", heads_shape
+        )
+        self.query_norm = self._head_norm("query_norm", heads_shape)
+        self.key_norm = self._head_norm("key_norm", heads_shape)
+        self.relative_position = self._relative_position(heads_shape)
+        self.dropout = None
+        if self.dropout_rate:
+            self.dropout = keras.layers.Dropout(
+                self.dropout_rate, seed=self.seed, dtype=self.dtype_policy
+            )
+
+    def call(self, query, value=None, training=None):
+        query, key, value, bias = self._heads(query, value)
+        if (self.dropout is not None and training) or not _fused_attention_runs(self.compute_dtype):
+            weights = self._softmax(query, key, bias)
+            if self.dropout is not None:
+                weights = self.dropout(weights, training=training)
+            heads = ops.einsum("bhqk,bkhd->bqhd", weights, value)
+        else:
+            heads = ops.dot_product_attention(query, key, value, bias=bias, scale=1.0)
+        return self.output_projection(heads)
+
+    def attention_weights(self, query, value=None):
+        """The attention probabilities, without dropout.
+
+        Args:
+            query: Float tensor `(B, N, D)`.
+            value: Float tensor `(B, M, D)`; None is `query`.
+
+        Returns:
+            Float tensor `(B, h, N, M)`; each query's row sums to 1. float32 for 16-bit policies.
+        """
+        query, key, _, bias = self._heads(query, value)
+        return self._softmax(query, key, bias, keep_float32=True)
+
+    def compute_output_shape(self, query_shape, value_shape=None):
+        return query_shape
+
+    def _heads(self, query, value):
+        """Scaled queries, keys and values `(B, N, h, d)`, and the relative logits or None."""
+        value = query if value is None else value
+        query, key, value = self.query(query), self.key(value), self.value(value)
+        if self.qk_norm:
+            query, key = self.query_norm(query), self.key_norm(key)
+        query = query * self._scale
+        bias = None if self.relative_position is None else self.relative_position(query)
+        return query, key, value, bias
+
+    def _softmax(self, query, key, bias, keep_float32=False):
+        logits = ops.einsum("bqhd,bkhd->bhqk", query, key)
+        if bias is not None:
+            logits = logits + bias
+        # In 16 bits neither the largest logits nor a sum over many keys keeps its digits.
+        dtype = "float32" if keras.backend.standardize_dtype(logits.dtype) in _HALF else None
+        weights = ops.softmax(logits if dtype is None else ops.cast(logits, dtype), axis=-1)
+        return weights if keep_float32 else ops.cast(weights, self.compute_dtype)
+
+    def _projection(self, name, equation, output_shape, bias_axes, input_shape):
+        # Keras takes the fans from the equation, so that the kernel is initialised as the
+        # (D, h * d) matrix that it is, not as a convolution with D places.
+        projection = keras.layers.EinsumDense(
+            equation,
+            output_shape=(None, *output_shape),
+            bias_axes=bias_axes,
+            kernel_initializer="glorot_uniform",
+            name=name,
+            dtype=self.dtype_policy,
+        )
+        projection.build(input_shape)
+        return projection
+
+    def _head_norm(self, name, heads_shape):
+        if not self.qk_norm:
+            return None
+        norm = keras.layers.LayerNormalization(
+            epsilon=self.layer_norm_epsilon, name=name, dtype=self.dtype_policy
+        )
+        norm.build(heads_shape)
+        return norm
+
+    def _relative_position(self, heads_shape):
+        if self.relative_grid is None:
+            return None
+        relative_position = RelativePosition(
+            self.relative_grid,
+            self.prefix_tokens,
+            name="relative_position",
+            dtype=self.dtype_policy,
+        )
+        relative_position.build(heads_shape)
+        return relative_position
+
+
+_HALF = ("float16", "bfloat16")
+
+
+def _fused_attention_runs(dtype):
+    """False for float16 on a CPU under JAX, where XLA has no such product (JAX 0.10)."""
+    if dtype != "float16" or keras.backend.backend() != "jax":
+        return True
+    return not keras.distribution.list_devices()[0].startswith("cpu")

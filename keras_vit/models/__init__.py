@@ -1,0 +1,1 @@
+"""Models: the spec, the builders that turn it into a Keras model, and the change of resolution."""

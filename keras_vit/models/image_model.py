@@ -1,0 +1,96 @@
+"""The Keras model that every builder returns: a functional graph that knows its spec."""
+
+import contextlib
+
+import keras
+
+from keras_vit.models.spec import ViTSpec
+
+
+@keras.saving.register_keras_serializable(package="keras_vit")
+class ImageModel(keras.Model):
+    """A functional Keras model of images, with the spec that it was built from.
+
+    It is made by the builders, for example `keras_vit.VisionTransformer`. It saves, loads,
+    trains and takes surgery as any functional model; `spec` holds its sizes, grid and facts, in
+    its config too. Images of another shape than the model's are refused by call, fit, evaluate and
+    predict, before anything is computed.
+
+    Attributes:
+        spec: The spec, or None where the model was made without one, as by
+            `keras.models.clone_model`. `ImageModel.from_config(model.get_config())` keeps it.
+    """
+
+    # `call` checks the images, in one voice on all backends; on JAX `fit` skips Keras's own check.
+    input_spec = None
+
+    # Keras treats a subclass as a functional model only with a constructor of these very names.
+    def __init__(self, *args, **kwargs):
+        spec = kwargs.pop("spec", None)
+        super().__init__(*args, **kwargs)
+        self.spec = ViTSpec.from_dict(spec) if isinstance(spec, dict) else spec
+
+    def get_config(self):
+        config = super().get_config()
+        if self.spec is not None:
+            config["spec"] = self.spec.to_dict()
+        return config
+
+    def call(self, inputs, training=None, mask=None):
+        self._check_images(inputs)
+        return super().call(inputs, training=training, mask=mask)
+
+    def evaluate(self, *args, **kwargs):
+        with self._synced_state():
+            return super().evaluate(*args, **kwargs)
+
+    def predict(self, *args, **kwargs):
+        with self._synced_state():
+            return super().predict(*args, **kwargs)
+
+    def _check_images(self, inputs):
+        images = keras.tree.flatten(inputs)
+        if len(images) != 1 or len(self.inputs) != 1:
+            return  # a graph of several inputs, which Keras checks
+        rank = getattr(images[0].shape, "rank", len(self.inputs[0].shape))  # None in TensorFlow
+        shape = None if rank is None else tuple(images[0].shape)
+        wanted = tuple(self.inputs[0].shape)
+        if shape is None or len(shape) != len(wanted) or shape[1:] != wanted[1:]:
+            raise ValueError(
+                f"The model '{self.name}' takes images (batch, {', '.join(map(str, wanted[1:]))}), "
+                f"with height, width and channels known. Received: shape={shape}. Reshape or "
+                "resize the images, or resize the model: `keras_vit.resize(model, image_size=...)`."
+            )
+
+    # On JAX, Keras empties the variables while fit, evaluate and predict run, and where a batch
+    # raises it leaves them empty: all weights are lost. The two methods below keep them. Emptying
+    # saves nothing, as the arrays are donated to the step anyway.
+    # https://github.com/keras-team/keras/pull/21019 mended only the later batches of `fit`.
+
+    def _purge_model_variables(self, **kwargs):
+        pass
+
+    @contextlib.contextmanager
+    def _synced_state(self):
+        try:
+            yield
+        except BaseException:
+            if keras.backend.backend() == "jax":
+                self.jax_state_sync()  # what the last batch that ended left
+            raise
+
+
+def require_spec(model, purpose):
+    """The model's spec.
+
+    Raises:
+        ValueError: if it has none; `purpose` is what was to be done with it.
+    """
+    spec = getattr(model, "spec", None)
+    if not isinstance(spec, ViTSpec):
+        raise ValueError(
+            f"`{purpose}` needs a model made by keras_vit, which knows its grid and its origin; "
+            f"this one has no spec. Received: model={model!r}. A clone keeps it when it is made by "
+            "`type(model).from_config(model.get_config())`."
+        )
+    return spec

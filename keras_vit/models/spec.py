@@ -1,0 +1,215 @@
+"""What a Vision Transformer is made of: one frozen record, checked when it is made."""
+
+import dataclasses
+import numbers
+
+from keras_vit.layers import checks
+from keras_vit.layers.activations import activation_function
+from keras_vit.models.preprocessing import Preprocessing
+
+POOLINGS = ("token", "avg", "max", "map")
+POSITION_EMBEDDINGS = ("learned", "none", "learned_2d", "relative", "sincos2d")
+POSITION_INJECTIONS = ("stem", "every_layer", "shared")
+INTERPOLATIONS = ("bilinear", "bicubic_antialias", "bicubic")
+
+
+@dataclasses.dataclass(frozen=True)
+class Origin:
+    """The constants in which the reference implementations differ."""
+
+    activation: str
+    layer_norm_epsilon: float
+    interpolation: str
+
+
+ORIGINS = {
+    "google": Origin("gelu_tanh", 1e-6, "bilinear"),
+    "timm": Origin("gelu", 1e-6, "bicubic_antialias"),
+    "huggingface": Origin("gelu", 1e-12, "bicubic"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ViTSpec:
+    """The sizes, constants and facts of a Vision Transformer, held by its model as `model.spec`.
+
+    The fields are the arguments of `keras_vit.VisionTransformer`, resolved: nothing that depends on
+    the origin or on the pooling is left None. `preprocessing` and `class_names` are facts about the
+    weights. Sizes are `(height, width)`.
+
+    Raises:
+        ValueError: if a field, or a combination of fields, describes no model.
+    """
+
+    image_size: tuple
+    patch_size: tuple
+    num_layers: int
+    num_heads: int
+    hidden_dim: int
+    mlp_dim: int
+    channels: int = 3
+    classes: int = 1000
+    include_top: bool = True
+    classifier_activation: str | None = "softmax"
+    pooling: str | None = "token"
+    representation_size: int | None = None
+    position_embedding: str = "learned"
+    position_injection: str = "stem"
+    class_token: bool | None = None
+    class_token_position: bool = True
+    num_registers: int = 0
+    norm_after_pool: bool = False
+    layer_scale: float | None = None
+    qk_norm: bool = False
+    origin: str = "google"
+    activation: str | None = None
+    layer_norm_epsilon: float | None = None
+    interpolation: str | None = None
+    dropout_rate: float = 0.0
+    attention_dropout_rate: float = 0.0
+    drop_path_rate: float = 0.0
+    include_preprocessing: bool = False
+    dtype: str | None = None
+    preprocessing: Preprocessing = Preprocessing()
+    class_names: tuple | None = None
+
+    def __post_init__(self):
+        self._check_sizes()
+        self._check_names()
+        self._resolve_origin()
+        self._resolve_pooling()
+        self._check_positions()
+        self._check_facts()
+
+    @property
+    def grid(self):
+        """`(rows, columns)` of patches."""
+        return checks.patch_grid(self.image_size, self.patch_size)
+
+    @property
+    def prefix_tokens(self):
+        """How many tokens come before the patches: the class token, then the registers."""
+        return int(self.class_token) + self.num_registers
+
+    @property
+    def position_prefix(self):
+        """How many of the prefix tokens have a position of their own."""
+        return self.prefix_tokens if self.class_token_position else 0
+
+    @property
+    def num_tokens(self):
+        """How many tokens the encoder sees."""
+        return self.prefix_tokens + self.grid[0] * self.grid[1]
+
+    def to_dict(self):
+        """The fields as plain values, for a config."""
+        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        fields["preprocessing"] = dataclasses.asdict(self.preprocessing)
+        return fields
+
+    @classmethod
+    def from_dict(cls, fields):
+        """The spec of `to_dict`'s result, also after a trip through JSON."""
+        fields = {key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()}
+        fields["preprocessing"] = Preprocessing(**fields["preprocessing"])
+        return cls(**fields)
+
+    def _check_sizes(self):
+        self._set("image_size", checks.pair(self.image_size, "image_size"))
+        self._set("patch_size", checks.pair(self.patch_size, "patch_size"))
+        for name in ("num_layers", "num_heads", "hidden_dim", "mlp_dim", "channels", "classes"):
+            self._set(name, checks.positive_integer(getattr(self, name), name))
+        checks.head_width(self.hidden_dim, self.num_heads)
+        self._set("num_registers", checks.positive_integer(self.num_registers, "num_registers", 0))
+        if self.representation_size is not None:
+            checks.positive_integer(self.representation_size, "representation_size")
+            if not self.include_top:
+                raise ValueError(
+                    "`representation_size` is a layer of the top, which `include_top=False` leaves "
+                    f"out. Received: representation_size={self.representation_size}. Leave it None, "
+                    "or keep the top and read the layer 'pre_logits'."
+                )
+        for name in ("dropout_rate", "attention_dropout_rate", "drop_path_rate"):
+            self._set(name, checks.rate(getattr(self, name), name))
+        if self.layer_scale is not None and not _is_number(self.layer_scale):
+            raise ValueError(
+                "`layer_scale` must be None or the number that the factors start from. "
+                f"Received: layer_scale={self.layer_scale!r}"
+            )
+        self.grid  # noqa: B018 - raises if the patches do not cover the image
+
+    def _check_names(self):
+        if self.pooling is not None:
+            checks.one_of(self.pooling, "pooling", (*POOLINGS, None))
+        checks.one_of(self.position_embedding, "position_embedding", POSITION_EMBEDDINGS)
+        checks.one_of(self.position_injection, "position_injection", POSITION_INJECTIONS)
+        checks.one_of(self.origin, "origin", tuple(ORIGINS))
+        for name in (
+            "include_top",
+            "class_token_position",
+            "norm_after_pool",
+            "qk_norm",
+            "include_preprocessing",
+        ):
+            checks.boolean(getattr(self, name), name)
+
+    def _resolve_origin(self):
+        for field in dataclasses.fields(Origin):
+            if getattr(self, field.name) is None:
+                self._set(field.name, getattr(ORIGINS[self.origin], field.name))
+        activation_function(self.activation)
+        checks.one_of(self.interpolation, "interpolation", INTERPOLATIONS)
+        if not _is_number(self.layer_norm_epsilon) or self.layer_norm_epsilon <= 0:
+            raise ValueError(
+                "`layer_norm_epsilon` must be a positive number. "
+                f"Received: layer_norm_epsilon={self.layer_norm_epsilon!r}"
+            )
+
+    def _resolve_pooling(self):
+        if self.pooling is None and self.include_top:
+            self._set("pooling", "token")
+        if self.class_token is None:
+            self._set("class_token", self.pooling == "token")
+        checks.boolean(self.class_token, "class_token")
+        if self.pooling == "token" and not self.class_token:
+            raise ValueError(
+                "Pooling by the class token needs one. Received: "
+                "pooling='token', class_token=False. Leave `class_token` None, or pool by 'avg', "
+                "'max' or 'map'."
+            )
+        if self.norm_after_pool and self.pooling is None:
+            raise ValueError(
+                "`norm_after_pool=True` needs something to pool. Received: pooling=None. "
+                f"Choose one of {', '.join(repr(name) for name in POOLINGS)}."
+            )
+
+    def _check_positions(self):
+        if self.position_embedding in ("none", "relative") and self.position_injection != "stem":
+            raise ValueError(
+                f"`position_embedding={self.position_embedding!r}` adds nothing to the tokens, so "
+                "there is nothing to inject: leave `position_injection='stem'`. "
+                f"Received: position_injection={self.position_injection!r}"
+            )
+        multiple = {"learned_2d": 2, "sincos2d": 4}.get(self.position_embedding, 1)
+        if self.hidden_dim % multiple:
+            raise ValueError(
+                f"`position_embedding={self.position_embedding!r}` needs a `hidden_dim` that is a "
+                f"multiple of {multiple}. Received: hidden_dim={self.hidden_dim}"
+            )
+
+    def _check_facts(self):
+        self.preprocessing.check_channels(self.channels)
+        if self.class_names is not None:
+            self._set("class_names", tuple(self.class_names))
+            if len(self.class_names) != self.classes:
+                raise ValueError(
+                    "There must be one class name a class. Received: "
+                    f"{len(self.class_names)} names, classes={self.classes}"
+                )
+
+    def _set(self, name, value):
+        object.__setattr__(self, name, value)  # the dataclass is frozen once it is made
+
+
+def _is_number(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
