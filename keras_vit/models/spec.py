@@ -125,9 +125,9 @@ class ViTSpec:
             checks.positive_integer(self.representation_size, "representation_size")
             if not self.include_top:
                 raise ValueError(
-                    "`representation_size` is a layer of the top, which `include_top=False` leaves "
-                    f"out. Received: representation_size={self.representation_size}. Leave it None, "
-                    "or keep the top and read the layer 'pre_logits'."
+                    "`representation_size` is a layer of the top, which `include_top=False` "
+                    f"leaves out. Received: representation_size={self.representation_size}. "
+                    "Leave it None, or keep the top and read the layer 'pre_logits'."
                 )
         for name in ("dropout_rate", "attention_dropout_rate", "drop_path_rate"):
             self._set(name, checks.rate(getattr(self, name), name))

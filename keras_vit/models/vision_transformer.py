@@ -233,6 +233,6 @@ def _top(spec, x, dtype):
 
 
 def _head_dtype(dtype):
-    """float32 for policies that compute in 16 bits, so that logits and softmax keep their digits."""
+    """float32 for policies that compute in 16 bits, so that softmax keeps its digits."""
     policy = keras.dtype_policies.get(dtype)
     return "float32" if policy.compute_dtype in ("float16", "bfloat16") else policy.name
