@@ -1,0 +1,12 @@
+"""Data, training and evaluation for `keras_vit`: all that touches disk, clock or device mesh.
+
+Importing this package does not import TensorFlow; the modules that read data do.
+"""
+
+from pipelines._identity import check_identity
+
+check_identity()  # before anything is looked for in a `keras_vit` that may not be ours
+
+from keras_vit._backend import check_backend
+
+check_backend()  # once more: KERAS_BACKEND may have changed since `keras_vit` was imported
