@@ -1,0 +1,1 @@
+"""Weights of Vision Transformers: foreign formats, resampling, loading."""

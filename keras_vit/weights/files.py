@@ -1,0 +1,440 @@
+"""Opening checkpoint files, told apart by their content, and writing NumPy's.
+
+Arrays are read from disk one by one, when they are asked for. Keras's own files are recognised and
+left to Keras. Nothing is ever unpickled, since that runs code of whoever made the file.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+
+import numpy as np
+
+from keras_vit.weights import google, huggingface, safetensors, timm
+from keras_vit.weights.atomic import atomic_write
+from keras_vit.weights.checkpoint import Checkpoint
+from keras_vit.weights.mapping import strip_wrappers
+
+METADATA = "keras_vit"  # the key under which safetensors metadata has what keras_vit recorded
+INDEX = "model.safetensors.index.json"
+WHOLE = "model.safetensors"
+
+HOW_TO_CONVERT = (
+    "Convert it where you trust it and have PyTorch: "
+    "`safetensors.torch.save_file(torch.load(path, weights_only=True), 'model.safetensors')`, "
+    "with the state dict of the model alone"
+)
+
+
+@dataclasses.dataclass
+class CheckpointFile:
+    """An opened checkpoint.
+
+    Attributes:
+        path: The file or folder.
+        kind: `"npz"`, `"safetensors"`, or Keras's own `"weights.h5"` or `"keras"`.
+        arrays: Arrays by key, each read when asked for; `arrays.shape(key)` reads none. Empty for
+            Keras's own.
+        metadata: What keras_vit recorded when it wrote the file, else empty.
+        config: The `config.json` beside the tensors, if there is one.
+        preprocessor: The `preprocessor_config.json` beside them, if there is one.
+    """
+
+    path: pathlib.Path
+    kind: str
+    arrays: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
+    metadata: dict = dataclasses.field(default_factory=dict)
+    config: dict | None = None
+    preprocessor: dict | None = None
+
+    def __enter__(self) -> "CheckpointFile":
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file. Arrays that were read stay."""
+        if isinstance(self.arrays, NpzFile):
+            self.arrays.close()
+
+
+def open_checkpoint(path: str | os.PathLike) -> CheckpointFile:
+    """Opens a file, or a folder with `model.safetensors`, by its content.
+
+    Args:
+        path: An `.npz`, `.safetensors`, `.weights.h5` or `.keras` file, or a folder as transformers
+            and timm write them, in one piece or in shards.
+
+    Raises:
+        FileNotFoundError: if there is nothing.
+        ValueError: if it is none of these. The message names the path and what it is instead.
+
+    Example:
+
+    >>> with open_checkpoint("ViT-B_16.npz") as file:
+    ...     checkpoint = google.read(file.arrays, metadata=file.metadata)
+    """
+    path = pathlib.Path(path)
+    if path.is_dir():
+        return _open_folder(path)
+    with open(path, "rb") as file:
+        start = file.read(512)
+    kind = _recognised(path, start)
+    if kind == "npz":
+        return CheckpointFile(path, kind, NpzFile(path), _read_json(_record_path(path)) or {})
+    if kind == "safetensors":
+        config = _read_json(path.parent / "config.json") if path.name == WHOLE else None
+        return _with_safetensors(path, safetensors.SafetensorsFile(path), config)
+    return CheckpointFile(path, kind)
+
+
+def read(file: CheckpointFile, num_heads: int | None = None) -> Checkpoint:
+    """Reads an opened `.npz` or `.safetensors` checkpoint in whichever names it has.
+
+    Args:
+        file: From `open_checkpoint`.
+        num_heads: Heads of every attention layer, for the formats that do not tell.
+    """
+    format_name = detect_format(file.arrays)
+    if format_name == "google":
+        return google.read(file.arrays, metadata=file.metadata)
+    reader = timm.read if format_name == "timm" else huggingface.read
+    # The heads are asked for only where the file leaves them open: a number that contradicts the
+    # file is the reader's to refuse.
+    return reader(file.arrays, num_heads=num_heads, config=file.config, metadata=file.metadata)
+
+
+SIGNATURES = {
+    "google": ("embedding/kernel", "Transformer/encoder_norm/scale"),
+    "huggingface": ("embeddings.patch_embeddings.projection.weight", "embeddings.cls_token"),
+    "timm": ("patch_embed.proj.weight", "blocks.0.norm1.weight"),
+}
+
+
+def detect_format(keys: Iterable[str]) -> str:
+    """`"google"`, `"timm"` or `"huggingface"`, by the names that a checkpoint's keys end with.
+
+    Raises:
+        ValueError: if they are of none of these.
+    """
+    names = list(strip_wrappers(keys))
+    for format_name, endings in SIGNATURES.items():
+        if any(
+            name == end or name.endswith((f"/{end}", f".{end}"))
+            for name in names
+            for end in endings
+        ):
+            return format_name
+    raise ValueError(
+        "The names in a checkpoint must be those that google-research/vision_transformer, "
+        "big_vision, timm or transformers give a Vision Transformer. "
+        f"Received: {len(names)} keys such as {sorted(names)[:8]}"
+    )
+
+
+# Telling files apart.
+
+ZIP, HDF5 = b"PK\x03\x04", b"\x89HDF\r\n\x1a\n"
+EMPTY_ZIP = b"PK\x05\x06"
+
+
+def _recognised(path, start):
+    """The kind of a file by its first bytes.
+
+    Raises:
+        ValueError: if it cannot be read, with what it is.
+    """
+    if start.startswith((ZIP, EMPTY_ZIP)):
+        return _recognised_zip(path)
+    if start.startswith(HDF5):
+        return "weights.h5"
+    if start[8:9] == b"{":  # of the JSON after the length
+        return "safetensors"
+    raise ValueError(
+        f"A checkpoint must be an .npz, .safetensors, .weights.h5 or .keras file. "
+        f"Received: path='{path}', which {_described(start)}"
+    )
+
+
+def _described(start):
+    text = start.lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if not start:
+        return "is empty."
+    if text.startswith((b"<!doctype html", b"<html", b"<head")):
+        return (
+            "is an HTML page: the address it came from shows a page about the file, or an error, "
+            "instead of the file. Fetch it from its download address."
+        )
+    if text.startswith(b"<?xml") or text.startswith(b"<error"):
+        return "is an XML message, probably a server's error. Check the address it came from."
+    if text.startswith(b"version https://git-lfs"):
+        return "is a Git LFS pointer: the file itself was not fetched. Run `git lfs pull`."
+    if start[:1] == b"\x80" and start[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+        return f"is a pickle, as PyTorch writes it. {HOW_TO_CONVERT}."
+    if start.startswith(b"\x1f\x8b"):
+        return "is compressed with gzip. Unpack it first."
+    return f"is none of them: it begins with {start[:16]!r}."
+
+
+def _recognised_zip(path):
+    with _zip(path) as archive:
+        names = archive.namelist()
+    if "model.weights.h5" in names and "config.json" in names:
+        return "keras"
+    if any(name.endswith("data.pkl") for name in names):
+        raise ValueError(
+            "A checkpoint must not be a pickle, since reading one runs code of whoever made it. "
+            f"Received: path='{path}', a file that PyTorch wrote. {HOW_TO_CONVERT}."
+        )
+    if names and all(name.endswith(".npy") for name in names):
+        return "npz"
+    raise ValueError(
+        "A checkpoint that is a zip archive must be an .npz or .keras file. "
+        f"Received: path='{path}', an archive of {sorted(names)[:5]}"
+    )
+
+
+def _zip(path):
+    try:
+        return zipfile.ZipFile(path)
+    except (zipfile.BadZipFile, OSError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path, error):
+    return ValueError(
+        f"The file must be a whole zip archive ({error}). Received: path='{path}'. "
+        "It may be cut off or damaged: fetch it again."
+    )
+
+
+# Folders.
+
+
+def _open_folder(path):
+    config = _read_json(path / "config.json")
+    preprocessor = _read_json(path / "preprocessor_config.json")
+    if (path / WHOLE).exists():
+        arrays = safetensors.SafetensorsFile(path / WHOLE)
+    elif (path / INDEX).exists():
+        arrays = ShardedFile(path / INDEX)
+    else:
+        raise ValueError(_no_tensors(path))
+    return _with_safetensors(path, arrays, config, preprocessor)
+
+
+def _no_tensors(path):
+    message = (
+        f"A checkpoint folder must have '{WHOLE}' or '{INDEX}'. "
+        f"Received: path='{path}', with {sorted(p.name for p in path.iterdir())[:10]}."
+    )
+    pickles = [p.name for p in path.iterdir() if p.suffix in (".bin", ".pt", ".pth")]
+    return f"{message} '{pickles[0]}' is a pickle. {HOW_TO_CONVERT}." if pickles else message
+
+
+def _with_safetensors(path, arrays, config=None, preprocessor=None):
+    recorded = arrays.metadata.get(METADATA)
+    metadata = _parsed(recorded, path) if recorded else {}
+    return CheckpointFile(path, "safetensors", arrays, metadata, config, preprocessor)
+
+
+def _read_json(path):
+    """The JSON object in a file, None if there is no such file."""
+    if not path.exists():
+        return None
+    return _parsed(path.read_bytes(), path)
+
+
+def _parsed(text, path):
+    try:
+        value = json.loads(text)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"The file must hold JSON ({error}). Received: path='{path}'") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"The file must hold a JSON object. Received: path='{path}'")
+    return value
+
+
+class ShardedFile(Mapping):
+    """The tensors of several safetensors files with an index that says which has which.
+
+    Args:
+        path: The index, `model.safetensors.index.json`.
+
+    Raises:
+        ValueError: if index and shards do not agree.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        path = pathlib.Path(path)
+        index = _parsed(path.read_bytes(), path).get("weight_map")
+        if not isinstance(index, dict) or not all(isinstance(v, str) for v in index.values()):
+            raise ValueError(f"An index must have a 'weight_map'. Received: path='{path}'")
+        foreign = sorted(name for name in set(index.values()) if pathlib.Path(name).name != name)
+        if foreign:
+            raise ValueError(f"Shards must lie beside their index. Received: {foreign} in '{path}'")
+        shards = {
+            name: safetensors.SafetensorsFile(path.with_name(name))
+            for name in sorted(set(index.values()))
+        }
+        held = {key: name for name, shard in shards.items() for key in shard}
+        if held != index or sum(map(len, shards.values())) != len(index):
+            wrong = sorted(set(held.items()) ^ set(index.items()))[:5]
+            raise ValueError(
+                f"The index must list every tensor of its shards once. Received: path='{path}', "
+                f"which differs from them in {wrong}"
+            )
+        self._files = {key: shards[name] for key, name in index.items()}
+        self.metadata = {k: v for shard in shards.values() for k, v in shard.metadata.items()}
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._files[name][name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._files
+
+    def shape(self, name: str) -> tuple:
+        """The shape of a tensor, without reading it."""
+        return self._files[name].shape(name)
+
+
+# NumPy's archives.
+
+
+class NpzFile(Mapping):
+    """The arrays of an `.npz` file, each read when asked for. Python objects are refused.
+
+    It does what `np.load` does, and besides tells shapes without reading and names the file in
+    every error.
+
+    Args:
+        path: The file.
+    """
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = pathlib.Path(path)
+        self._archive = _zip(self.path)
+        names = self._archive.namelist()
+        self._members = {name.removesuffix(".npy"): name for name in names}
+        if len(self._members) != len(names):
+            self.close()
+            repeated = sorted({name for name in names if names.count(name) > 1})
+            raise ValueError(
+                f"An archive must have every array once. Received: path='{self.path}', which has "
+                f"{repeated} more than once"
+            )
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        with self._open(name) as member:
+            array = np.lib.format.read_array(member, allow_pickle=False)
+            if member.read(1):  # reading to the end also checks the checksum
+                raise ValueError("bytes are left over after the array")
+        return array
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members  # the inherited test would read the array
+
+    def shape(self, name: str) -> tuple:
+        """The shape of an array, from its header."""
+        with self._open(name) as member:
+            version = np.lib.format.read_magic(member)
+            readers = {
+                (1, 0): np.lib.format.read_array_header_1_0,
+                (2, 0): np.lib.format.read_array_header_2_0,
+            }
+            if version not in readers:
+                return np.lib.format.read_array(member, allow_pickle=False).shape
+            return readers[version](member)[0]
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._archive.close()
+
+    def _open(self, name):
+        return _Member(self, name, self._members[name])
+
+
+class _Member:
+    """A member of an archive, opened for a `with` block in which errors get the file's name."""
+
+    def __init__(self, owner, name, member):
+        self._owner, self._name, self._member = owner, name, member
+
+    def __enter__(self):
+        try:
+            self._file = self._owner._archive.open(self._member)
+        except (zipfile.BadZipFile, OSError) as error:
+            raise self._error(error) from error
+        return self._file
+
+    def __exit__(self, kind, error, traceback):
+        self._file.close()
+        if isinstance(error, (ValueError, zipfile.BadZipFile, zlib.error, EOFError, OSError)):
+            raise self._error(error) from error
+
+    def _error(self, error):
+        return ValueError(
+            f"'{self._name}' must be a NumPy array without Python objects ({error}). "
+            f"Received: path='{self._owner.path}'. It may be cut off or damaged: fetch it again."
+        )
+
+
+def write_npz(
+    path: str | os.PathLike, arrays: Mapping[str, np.ndarray], metadata: Mapping | None = None
+) -> None:
+    """Writes an uncompressed `.npz` file atomically, and `metadata` as JSON in `<path>.json`.
+
+    Args:
+        path: The file, whose name is used as it is.
+        arrays: Arrays by key.
+        metadata: What `checkpoint.record` gave. Without it an older `<path>.json` is removed, since
+            it would speak of other weights.
+    """
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            # The size is not known to the archive in advance, and may need 64 bits.
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array), allow_pickle=False)
+    record_path = _record_path(pathlib.Path(path))
+    if metadata:
+        with atomic_write(record_path) as file:
+            file.write(json.dumps(metadata, indent=1).encode())
+    else:
+        record_path.unlink(missing_ok=True)
+
+
+def _record_path(path):
+    return path.with_name(path.name + ".json")
+
+
+def write_safetensors(
+    path: str | os.PathLike, arrays: Mapping[str, np.ndarray], metadata: Mapping | None = None
+) -> None:
+    """Writes a `.safetensors` file that timm and transformers load.
+
+    Args:
+        path: The file.
+        arrays: Arrays by key.
+        metadata: What `checkpoint.record` gave.
+    """
+    texts = {"format": "pt"}  # PyTorch's layouts; transformers refuses files that do not say so
+    if metadata:
+        texts[METADATA] = json.dumps(metadata)
+    safetensors.write(path, arrays, texts)

@@ -1,0 +1,569 @@
+"""Checkpoints of transformers' ViT and DINOv2 models: `.safetensors` beside a `config.json`.
+
+The names of a layer's parts differ between ViT, DINOv2 and the modules of transformers 5; the table
+has those of ViT files, and `_canonical` brings the others to them. The name of the whole model
+(`vit.`) is there if the file has a head, and absent if it is the bare model.
+
+DINOv2 gives its registers no position: our table gets rows of zeros for them.
+"""
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from keras_vit.weights import checkpoint, mapping
+from keras_vit.weights.lazy import shape_of
+from keras_vit.weights.mapping import (
+    CONVOLUTION,
+    HEADS_BIAS,
+    HEADS_IN,
+    HEADS_OUT,
+    Layout,
+    Row,
+    dense,
+    norm,
+)
+
+FORMAT = "huggingface"
+
+
+def _insert_register_rows(table, sizes):
+    """(1, 1 + N, D) -> (1, 1 + R + N, D)."""
+    registers = sizes["num_registers"]
+    if not registers:
+        return table
+    zeros = np.zeros((1, registers, table.shape[-1]), table.dtype)
+    return np.concatenate([table[:, :1], zeros, table[:, 1:]], axis=1)
+
+
+# Written tables have had the rows folded into the registers before, see `write`.
+POSITION_ROWS = Layout(_insert_register_rows, lambda table, sizes: table)
+
+BLOCK, LAYER = "block_{i}", "encoder.layer.{i}"
+PROJECTIONS = LAYER + ".attention.attention"
+
+
+def _projection(name):
+    return dense(f"{BLOCK}/attention/{name}", f"{PROJECTIONS}.{name}", HEADS_IN, HEADS_BIAS)
+
+
+TABLE = {
+    "patches": dense("patch_embedding", "embeddings.patch_embeddings.projection", CONVOLUTION),
+    "class_token": (Row("class_token/token", "embeddings.cls_token"),),
+    "registers": (Row("register_tokens/tokens", "embeddings.register_tokens"),),
+    "positions": (Row(checkpoint.POSITIONS, "embeddings.position_embeddings", POSITION_ROWS),),
+    "blocks": (
+        *norm(f"{BLOCK}/attention_norm", f"{LAYER}.layernorm_before"),
+        *_projection("query"),
+        *_projection("key"),
+        *_projection("value"),
+        *dense(f"{BLOCK}/attention/output", f"{LAYER}.attention.output.dense", HEADS_OUT),
+        *norm(f"{BLOCK}/mlp_norm", f"{LAYER}.layernorm_after"),
+        *dense(f"{BLOCK}/mlp/hidden", f"{LAYER}.intermediate.dense"),
+        *dense(f"{BLOCK}/mlp/output", f"{LAYER}.output.dense"),
+    ),
+    "layer_scale": (
+        Row(f"{BLOCK}/attention_scale/gamma", f"{LAYER}.layer_scale1.lambda1"),
+        Row(f"{BLOCK}/mlp_scale/gamma", f"{LAYER}.layer_scale2.lambda1"),
+    ),
+    "norm": norm("norm", "layernorm"),
+    "pre_logits": dense("pre_logits", "pooler.dense"),
+    "head": dense("head", "classifier"),
+}
+REQUIRED = ("patches", "class_token", "positions", "blocks", "norm")
+
+MODELS = ("vit", "dinov2", "dinov2_with_registers")
+# Parts of a layer: other names, and the table's.
+DINOV2_PARTS = {
+    "norm1": "layernorm_before",
+    "norm2": "layernorm_after",
+    "mlp.fc1": "intermediate.dense",
+    "mlp.fc2": "output.dense",
+}
+MODULE_PARTS = {
+    "attention.q_proj": "attention.attention.query",
+    "attention.k_proj": "attention.attention.key",
+    "attention.v_proj": "attention.attention.value",
+    "attention.o_proj": "attention.output.dense",
+}
+IN_LAYER = re.compile(r"(?:encoder\.layer|layers)\.(\d+)\.(.+)")
+
+UNUSED = {
+    r"^embeddings\.mask_token$": "stands for masked patches in pre-training",
+    r"^decoder\.": "reconstructs masked patches in pre-training",
+    r"(^|\.)num_batches_tracked$": "counts the batches of a batch normalisation",
+}
+HINTS = {
+    r"\.mlp\.weights_(in|out)\.": "mlp.weights_in and weights_out are a gated MLP (SwiGLU)",
+    r"distillation": "A distillation token is what DeiT models have",
+    r"backbone\.bit\.": "backbone.bit is a ResNet: read hybrids from Google's or timm's files",
+}
+
+# config.json. Every key is in one of the four tables, or refused.
+
+CONFIG_FACTS = {
+    "hidden_size": "hidden_dim",
+    "num_hidden_layers": "num_layers",
+    "num_attention_heads": "num_heads",
+    "intermediate_size": "mlp_dim",
+    "num_channels": "channels",
+    "num_register_tokens": "num_registers",
+    "layer_norm_eps": "layer_norm_epsilon",
+    "hidden_dropout_prob": "dropout_rate",
+    "attention_probs_dropout_prob": "attention_dropout_rate",
+    "drop_path_rate": "drop_path_rate",
+}
+CONFIG_CONVERTED = (  # read by `_configured` itself
+    "model_type",
+    "hidden_act",
+    "image_size",
+    "patch_size",
+    "mlp_ratio",
+    "id2label",
+    "pooler_output_size",
+)
+# What only one value of can be expressed here.
+CONFIG_FIXED = {
+    "qkv_bias": True,
+    "pooler_act": "tanh",
+    "use_swiglu_ffn": False,
+    "is_encoder_decoder": False,
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "chunk_size_feed_forward": 0,
+    "pruned_heads": {},
+    "quantization_config": None,
+    "apply_layernorm": True,
+}
+CONFIG_IGNORED = {
+    # Initialisation, losses and pre-training.
+    "initializer_range",
+    "layerscale_value",
+    "encoder_stride",
+    "use_mask_token",
+    "problem_type",
+    "finetuning_task",
+    # Names, the inverse of `id2label`, and how many of them there are.
+    "label2id",
+    "num_labels",
+    "_num_labels",
+    "_name_or_path",
+    "name_or_path",
+    "_commit_hash",
+    "architectures",
+    "task_specific_params",
+    # Which outputs of the same numbers to return, and how.
+    "output_attentions",
+    "output_hidden_states",
+    "return_dict",
+    "use_return_dict",
+    "torchscript",
+    "use_bfloat16",
+    "use_cache",
+    "out_features",
+    "out_indices",
+    "stage_names",
+    "reshape_hidden_states",
+    "tie_word_embeddings",
+    "tie_encoder_decoder",
+    "cross_attention_hidden_size",
+    # Versions, and in which type and by which code to compute.
+    "transformers_version",
+    "dtype",
+    "torch_dtype",
+    "_attn_implementation",
+    "_attn_implementation_autoset",
+    "attn_implementation",
+    "_experts_implementation",
+    "tf_legacy_loss",
+    "auto_map",
+    # Text generation, which configurations of version 4 carry for every model.
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "bos_token_id",
+    "decoder_start_token_id",
+    "diversity_penalty",
+    "do_sample",
+    "early_stopping",
+    "encoder_no_repeat_ngram_size",
+    "eos_token_id",
+    "exponential_decay_length_penalty",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "length_penalty",
+    "max_length",
+    "min_length",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_return_sequences",
+    "output_scores",
+    "pad_token_id",
+    "prefix",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "return_dict_in_generate",
+    "sep_token_id",
+    "suppress_tokens",
+    "temperature",
+    "tokenizer_class",
+    "top_k",
+    "top_p",
+    "typical_p",
+}
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+
+
+def read(
+    arrays: Mapping[str, np.ndarray],
+    config: Mapping | None = None,
+    *,
+    num_heads: int | None = None,
+    metadata: Mapping | None = None,
+):
+    """Reads a checkpoint in Hugging Face's names.
+
+    Args:
+        arrays: Arrays by key; they may be read lazily.
+        config: The `config.json`. Without it the origin's constants are taken.
+        num_heads: Heads of every attention layer, where there is no `config`.
+        metadata: What `checkpoint.record` gave when keras_vit wrote the file.
+
+    Returns:
+        A `checkpoint.Checkpoint`.
+
+    Raises:
+        ValueError: if a key is missing or unknown (all of them are listed), if a key of `config`
+            cannot be followed, or if the number of heads is unknown.
+    """
+    names, unused = _canonical(arrays)
+    sources = {name: mapping.Source(key) for name, key in names.items()}
+    try:
+        matched = mapping.match(TABLE, REQUIRED, sources, _repeats(sources))
+    except mapping.Unmatched as error:
+        raise error.explained("Hugging Face's", sources, HINTS) from None
+
+    recorded, grid = checkpoint.recorded_facts(metadata)
+    configured = {} if config is None else _configured(config)
+    given = {} if num_heads is None else {"num_heads": num_heads}
+    width = shape_of(arrays, sources["layernorm.weight"].key)[0]
+    heads = _num_heads({**configured, **recorded, **given}, width)
+    registers = sources.get("embeddings.register_tokens")
+    sizes = {
+        "num_heads": heads,
+        "num_registers": shape_of(arrays, registers.key)[1] if registers else 0,
+    }
+    weights = mapping.lazy_weights(matched, sources, arrays, sizes)
+
+    found = checkpoint.facts_from_weights(weights)
+    found.update(position_embedding="learned", norm_after_pool=False, class_token_position=True)
+    facts = checkpoint.merge_facts(
+        {"origin": "huggingface", "pooling": "token"},
+        **{"weights": found, "arguments": given, "config.json": configured, "metadata": recorded},
+    )
+    _check_top(facts, config or {})
+    prefix = int(found["class_token"]) + found["num_registers"]
+    return checkpoint.assemble(weights, facts, unused, {prefix}, grid or _grid(facts))
+
+
+def write(weights: Mapping[str, np.ndarray], facts: Mapping) -> dict[str, np.ndarray]:
+    """Names and lays out weights as transformers does.
+
+    The model is a ViTForImageClassification with a head and a ViTModel without one; with layer
+    scale it is a Dinov2Model, with registers a Dinov2WithRegistersModel.
+
+    Args:
+        weights: Arrays by our variable path.
+        facts: The fields of the model's spec.
+
+    Returns:
+        Arrays by key, for `safetensors.write`.
+
+    Raises:
+        ValueError: if the format cannot express the model.
+    """
+    _refuse(weights, facts)
+    model_type = _model_type(weights)
+    if "register_tokens/tokens" in weights:
+        stop = 1 + shape_of(weights, "register_tokens/tokens")[1]
+        weights = checkpoint.fold_prefix_positions(
+            weights, {"register_tokens/tokens": slice(1, stop)}
+        )
+    arrays = mapping.foreign_arrays(TABLE, REQUIRED, weights, FORMAT)
+    if model_type == "vit":
+        has_head = "head/kernel" in weights
+        return {_with_model_key(key, has_head): array for key, array in arrays.items()}
+    arrays = {_dinov2_name(key): array for key, array in arrays.items()}
+    # Unused in the forward pass, but the model has it and would report it missing.
+    hidden_dim = shape_of(weights, "norm/gamma")[0]
+    arrays["embeddings.mask_token"] = np.zeros((1, hidden_dim), np.float32)
+    return arrays
+
+
+def config(weights: Mapping[str, np.ndarray], facts: Mapping) -> dict:
+    """The `config.json` with which transformers builds the model of `write`.
+
+    Args:
+        weights: Arrays by our variable path.
+        facts: The fields of the model's spec; `image_size` is among them.
+    """
+    _refuse(weights, facts)
+    sizes, model_type = checkpoint.facts_from_weights(weights), _model_type(weights)
+    activation, epsilon = checkpoint.constants(facts)
+    hidden_act = next(name for name, ours in ACTIVATIONS.items() if ours == activation)
+    return {
+        "architectures": [_architecture(model_type, sizes)],
+        "model_type": model_type,
+        "hidden_size": sizes["hidden_dim"],
+        "num_hidden_layers": sizes["num_layers"],
+        "num_attention_heads": sizes["num_heads"],
+        "num_channels": sizes["channels"],
+        "image_size": _side(facts["image_size"]),
+        "patch_size": _side(sizes["patch_size"]),
+        "hidden_act": hidden_act,
+        "layer_norm_eps": epsilon,
+        "hidden_dropout_prob": facts.get("dropout_rate", 0.0),
+        "attention_probs_dropout_prob": facts.get("attention_dropout_rate", 0.0),
+        "qkv_bias": True,
+        "dtype": "float32",
+        **_labels(sizes["classes"], facts.get("class_names")),
+        **_model_config(model_type, sizes, facts),
+    }
+
+
+# Reading.
+
+
+def _canonical(arrays):
+    """({name as in the table: key}, {unused key: reason})."""
+    names = mapping.rename(mapping.strip_wrappers(arrays), _spelled)
+    unused = {
+        key: reason
+        for pattern, reason in UNUSED.items()
+        for name, key in names.items()
+        if re.search(pattern, name)
+    }
+    if "classifier.weight" in names:
+        unused.update(_unused_beside_classifier(names, arrays))
+    return {name: key for name, key in names.items() if key not in unused}, unused
+
+
+def _unused_beside_classifier(names, arrays):
+    """Classification models have no pooler, and DINOv2's has a classifier of another kind."""
+    unused = {
+        key: "a pooler, which classification models do not read"
+        for name, key in names.items()
+        if name.startswith("pooler.")
+    }
+    inputs = shape_of(arrays, names["classifier.weight"])[1]
+    if "layernorm.weight" in names and inputs == 2 * shape_of(arrays, names["layernorm.weight"])[0]:
+        for name in ("classifier.weight", "classifier.bias"):
+            if name in names:
+                unused[names[name]] = (
+                    "reads class token and mean of the patches together, as no pooling here does"
+                )
+    return unused
+
+
+def _spelled(name):
+    prefix = next((f"{model}." for model in MODELS if name.startswith(f"{model}.")), "")
+    name = name.removeprefix(prefix)
+    layer = IN_LAYER.fullmatch(name)
+    if layer is None:
+        return name
+    return f"encoder.layer.{layer[1]}.{_part(layer[2])}"
+
+
+def _part(name):
+    for other, ours in {**DINOV2_PARTS, **MODULE_PARTS}.items():
+        if name.startswith(f"{other}."):
+            return ours + name.removeprefix(other)
+    return name
+
+
+def _repeats(names):
+    return mapping.Repeats(mapping.count(names, r"encoder\.layer\.(\d+)\."))
+
+
+def _configured(config):
+    """The facts in a `config.json`.
+
+    Raises:
+        ValueError: for a key that is unknown, or whose value has no counterpart here.
+    """
+    facts = {}
+    for key, value in config.items():
+        if key in CONFIG_FACTS:
+            facts[CONFIG_FACTS[key]] = value
+        elif key in CONFIG_FIXED:
+            if value is not None and value != CONFIG_FIXED[key]:
+                raise _refused(key, value, f"only {CONFIG_FIXED[key]!r} can be followed")
+        elif key not in CONFIG_IGNORED and key not in CONFIG_CONVERTED:
+            raise _refused(key, value, "the key is unknown, so the model may differ from ours")
+    return {**facts, **_converted(config)}
+
+
+def _converted(config):
+    facts = {}
+    if config.get("model_type", "vit") not in MODELS:
+        raise _refused("model_type", config["model_type"], f"known are {', '.join(MODELS)}")
+    if "hidden_act" in config:
+        if config["hidden_act"] not in ACTIVATIONS:
+            raise _refused("hidden_act", config["hidden_act"], f"known are {list(ACTIVATIONS)}")
+        facts["activation"] = ACTIVATIONS[config["hidden_act"]]
+    for key in ("image_size", "patch_size"):
+        if key in config:
+            facts[key] = _pair(config[key])
+    if "mlp_ratio" in config and "hidden_size" in config:
+        facts["mlp_dim"] = int(config["hidden_size"] * config["mlp_ratio"])
+    names = _class_names(config.get("id2label") or {})
+    if names is not None:
+        facts["class_names"] = names
+    return facts
+
+
+def _refused(key, value, why):
+    return ValueError(
+        f"config.json must describe a Vision Transformer as keras_vit can build it. "
+        f"Received: {key}={value!r}: {why}."
+    )
+
+
+def _pair(value):
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+def _class_names(labels):
+    """Names in the order of their indices; None if they are transformers' placeholders."""
+    by_index = {int(index): name for index, name in labels.items()}
+    if all(name == f"LABEL_{index}" for index, name in by_index.items()):
+        return None
+    if sorted(by_index) != list(range(len(by_index))):
+        raise _refused("id2label", labels, "indices must count from 0 without a gap")
+    return tuple(by_index[index] for index in range(len(by_index)))
+
+
+def _check_top(facts, config):
+    """What the configuration says about a top that may not be there."""
+    size, pooler_size = facts["representation_size"], config.get("pooler_output_size")
+    if size is not None and pooler_size not in (None, size):
+        raise _refused("pooler_output_size", pooler_size, f"the pooler has {size} outputs")
+    labels = config.get("id2label") or {}
+    if facts["classes"] is None:
+        facts.pop("class_names", None)  # of a head that is not there
+    elif labels and len(labels) != facts["classes"]:
+        raise _refused("id2label", labels, f"the classifier has {facts['classes']} classes")
+
+
+def _num_heads(said, width):
+    heads = said.get("num_heads")
+    if heads is None:
+        raise ValueError(
+            "A checkpoint in Hugging Face's names tells how many heads its attention has in its "
+            f"config.json: read the folder, or pass `num_heads`. Received: num_heads=None, "
+            f"hidden_dim={width}"
+        )
+    if heads < 1 or width % heads:
+        raise ValueError(
+            f"`num_heads` must divide the hidden size {width}. Received: num_heads={heads}"
+        )
+    return heads
+
+
+def _grid(facts):
+    if "image_size" not in facts:
+        return None
+    return tuple(i // p for i, p in zip(facts["image_size"], facts["patch_size"], strict=True))
+
+
+# Writing.
+
+
+def _refuse(weights, facts):
+    activation, _ = checkpoint.constants(facts)
+    has_head, has_scale = "head/kernel" in weights, "block_0/mlp_scale/gamma" in weights
+    pooling = facts.get("pooling", "token")
+    reasons = {
+        "another position embedding than 'learned'": facts.get("position_embedding")
+        not in (None, "learned"),
+        "positions added to every layer": facts.get("position_injection") not in (None, "stem"),
+        "a model without class token": "class_token/token" not in weights,
+        "a class token without position": not facts.get("class_token_position", True),
+        f"pooling by {pooling!r}": pooling not in (None, "token"),
+        "a norm after pooling": bool(facts.get("norm_after_pool")),
+        "query and key normalisation": "block_0/attention/query_norm/gamma" in weights,
+        "registers without layer scale": "register_tokens/tokens" in weights and not has_scale,
+        "layer scale with a classifier that reads the class token": has_scale and has_head,
+        "layer scale with pre-logits": has_scale and "pre_logits/kernel" in weights,
+        "pre-logits below a classifier": has_head and "pre_logits/kernel" in weights,
+        f"the activation {activation!r}": activation not in ACTIVATIONS.values(),
+        "a ResNet below": "stem_conv/kernel" in weights,
+    }
+    checkpoint.refuse(FORMAT, reasons, facts)
+
+
+def _model_type(weights):
+    if "register_tokens/tokens" in weights:
+        return "dinov2_with_registers"
+    return "dinov2" if "block_0/mlp_scale/gamma" in weights else "vit"
+
+
+def _architecture(model_type, sizes):
+    if model_type == "vit":
+        return "ViTModel" if sizes["classes"] is None else "ViTForImageClassification"
+    return {"dinov2": "Dinov2Model"}.get(model_type, "Dinov2WithRegistersModel")
+
+
+def _with_model_key(key, has_head):
+    return f"vit.{key}" if has_head and not key.startswith("classifier.") else key
+
+
+def _dinov2_name(key):
+    layer = IN_LAYER.fullmatch(key)
+    if layer is None:
+        return key
+    for theirs, ours in DINOV2_PARTS.items():
+        if layer[2].startswith(f"{ours}."):
+            return f"encoder.layer.{layer[1]}.{theirs}{layer[2].removeprefix(ours)}"
+    return key
+
+
+def _side(size):
+    return size[0] if size[0] == size[1] else list(size)
+
+
+def _labels(classes, names):
+    if classes is None:
+        return {}
+    names = names or [f"LABEL_{index}" for index in range(classes)]
+    return {
+        "id2label": {str(index): name for index, name in enumerate(names)},
+        "label2id": {name: index for index, name in enumerate(names)},
+    }
+
+
+def _model_config(model_type, sizes, facts):
+    """The keys that only some of the models have."""
+    if model_type == "vit":
+        pooler = {"pooler_act": "tanh", "pooler_output_size": sizes["representation_size"]}
+        return {
+            "intermediate_size": sizes["mlp_dim"],
+            **(pooler if sizes["representation_size"] else {}),
+        }
+    registers = {"num_register_tokens": sizes["num_registers"]} if sizes["num_registers"] else {}
+    return {
+        "mlp_ratio": checkpoint.mlp_ratio(sizes["hidden_dim"], sizes["mlp_dim"]),
+        "drop_path_rate": facts.get("drop_path_rate", 0.0),
+        "use_swiglu_ffn": False,
+        **registers,
+    }
