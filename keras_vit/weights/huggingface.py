@@ -212,6 +212,7 @@ CONFIG_IGNORED = {
     "top_p",
     "typical_p",
 }
+KNOWN_KEYS = {*CONFIG_FACTS, *CONFIG_CONVERTED, *CONFIG_FIXED, *CONFIG_IGNORED}
 ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
@@ -408,7 +409,7 @@ def _configured(config):
         elif key in CONFIG_FIXED:
             if value is not None and value != CONFIG_FIXED[key]:
                 raise _refused(key, value, f"only {CONFIG_FIXED[key]!r} can be followed")
-        elif key not in CONFIG_IGNORED and key not in CONFIG_CONVERTED:
+        elif key not in KNOWN_KEYS:
             raise _refused(key, value, "the key is unknown, so the model may differ from ours")
     return {**facts, **_converted(config)}
 

@@ -168,7 +168,7 @@ def _entry(name, value):
     if not isinstance(value, dict) or set(value) != {"dtype", "shape", "data_offsets"}:
         raise _Invalid(f"the header's entry for '{name}' is not dtype, shape and data_offsets")
     dtype, shape, offsets = value["dtype"], value["shape"], value["data_offsets"]
-    if dtype not in DTYPES:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         raise _Invalid(f"tensor '{name}' has dtype {dtype!r}, not one of {', '.join(DTYPES)}")
     if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
         raise _Invalid(f"tensor '{name}' has shape {shape} and offsets {offsets}")
