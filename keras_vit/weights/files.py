@@ -98,14 +98,21 @@ def read(file: CheckpointFile, num_heads: int | None = None) -> Checkpoint:
 
     Args:
         file: From `open_checkpoint`.
-        num_heads: Heads of every attention layer, for the formats that do not tell.
+        num_heads: Heads of every attention layer, for the formats that do not tell. A number that
+            contradicts the file raises.
+
+    Raises:
+        ValueError: if the checkpoint cannot be read completely, or is one of Keras's own.
     """
+    if file.kind not in ("npz", "safetensors"):
+        raise ValueError(
+            "Keras reads its own files: use `model.load_weights` or `keras.saving.load_model`. "
+            f"Received: path='{file.path}'"
+        )
     format_name = detect_format(file.arrays)
     if format_name == "google":
         return google.read(file.arrays, metadata=file.metadata)
     reader = timm.read if format_name == "timm" else huggingface.read
-    # The heads are asked for only where the file leaves them open: a number that contradicts the
-    # file is the reader's to refuse.
     return reader(file.arrays, num_heads=num_heads, config=file.config, metadata=file.metadata)
 
 

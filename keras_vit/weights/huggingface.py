@@ -492,6 +492,7 @@ def _grid(facts):
 
 def _refuse(weights, facts):
     activation, _ = checkpoint.constants(facts)
+    sizes = checkpoint.facts_from_weights(weights)
     has_head, has_scale = "head/kernel" in weights, "block_0/mlp_scale/gamma" in weights
     pooling = facts.get("pooling", "token")
     reasons = {
@@ -506,6 +507,10 @@ def _refuse(weights, facts):
         "registers without layer scale": "register_tokens/tokens" in weights and not has_scale,
         "layer scale with a classifier that reads the class token": has_scale and has_head,
         "layer scale with pre-logits": has_scale and "pre_logits/kernel" in weights,
+        # Its configuration has an integer for the ratio of the two.
+        "layer scale with an MLP that is no multiple as wide as the model": (
+            has_scale and sizes["mlp_dim"] % sizes["hidden_dim"] != 0
+        ),
         "pre-logits below a classifier": has_head and "pre_logits/kernel" in weights,
         f"the activation {activation!r}": activation not in ACTIVATIONS.values(),
         "a ResNet below": "stem_conv/kernel" in weights,
@@ -563,7 +568,7 @@ def _model_config(model_type, sizes, facts):
         }
     registers = {"num_register_tokens": sizes["num_registers"]} if sizes["num_registers"] else {}
     return {
-        "mlp_ratio": checkpoint.mlp_ratio(sizes["hidden_dim"], sizes["mlp_dim"]),
+        "mlp_ratio": sizes["mlp_dim"] // sizes["hidden_dim"],
         "drop_path_rate": facts.get("drop_path_rate", 0.0),
         "use_swiglu_ffn": False,
         **registers,

@@ -119,7 +119,10 @@ def test_content_counts_and_not_the_name(tmp_path):
     path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
     assert files.open_checkpoint(path).kind == "weights.h5"
     path.write_bytes(zipped("metadata.json", "config.json", "model.weights.h5"))
-    assert files.open_checkpoint(path).kind == "keras"
+    file = files.open_checkpoint(path)
+    assert file.kind == "keras"
+    with pytest.raises(ValueError, match="Keras reads its own"):
+        files.read(file)
 
 
 # NumPy archives.

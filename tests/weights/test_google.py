@@ -201,6 +201,15 @@ def test_positions_under_two_names(arrays):
         google.read({**arrays, "pos_embedding": arrays[OLD]})
 
 
+def test_what_was_recorded_beside_the_file(arrays):
+    file = with_positions(arrays, OLD, 49)
+    checkpoint = google.read(file, metadata={"position_grid": [6, 8], "pooling": "token"})
+    assert checkpoint.position_grid == (6, 8)
+    assert checkpoint.facts["class_token_position"] is True
+    with pytest.raises(ValueError, match="num_heads=3 from weights, num_heads=4 from metadata"):
+        google.read(arrays, metadata={"num_heads": 4})
+
+
 # Hybrids.
 
 

@@ -140,7 +140,12 @@ def test_one_weight_under_two_names(arrays, config):
 def dinov2(registers):
     """(arrays, weights under our paths, facts) of a DINOv2 model, by names written out here."""
     facts, weights = model(
-        origin="timm", layer_scale=1.0, include_top=False, pooling="token", num_registers=registers
+        origin="timm",
+        layer_scale=1.0,
+        include_top=False,
+        pooling="token",
+        num_registers=registers,
+        mlp_dim=48,
     )
     table = weights["position_embedding/table"]
     table[:, 1 : 1 + registers] = 0
@@ -190,7 +195,7 @@ DINOV2_CONFIG = {
     "initializer_range": 0.02,
     "layer_norm_eps": 1e-06,
     "layerscale_value": 1.0,
-    "mlp_ratio": 40 / 24,
+    "mlp_ratio": 2,
     "model_type": "dinov2",
     "num_attention_heads": 4,
     "num_channels": 3,
@@ -220,7 +225,7 @@ def test_dinov2(registers, prefix):
     assert facts["layer_scale"] is True
     assert facts["num_registers"] == registers
     assert facts["class_token_position"] is True
-    assert (facts["layer_norm_epsilon"], facts["mlp_dim"]) == (1e-6, 40)
+    assert (facts["layer_norm_epsilon"], facts["mlp_dim"]) == (1e-6, 48)
 
 
 def test_the_classifier_of_dinov2_is_of_another_kind():
@@ -376,13 +381,18 @@ def test_writing_gives_dinov2_back(registers):
     assert_same(huggingface.write(weights, facts), arrays)
     config = huggingface.config(weights, facts)
     assert config["model_type"] == ("dinov2_with_registers" if registers else "dinov2")
-    assert int(24 * config["mlp_ratio"]) == 40
+    assert config["mlp_ratio"] == 2
     assert huggingface.read(arrays, config).facts["num_registers"] == registers
 
 
 def test_positions_of_registers_go_into_the_registers():
     facts, weights = model(
-        origin="timm", layer_scale=0.5, num_registers=2, include_top=False, pooling="token"
+        origin="timm",
+        layer_scale=0.5,
+        num_registers=2,
+        include_top=False,
+        pooling="token",
+        mlp_dim=72,
     )
     checkpoint = huggingface.read(
         huggingface.write(weights, facts), huggingface.config(weights, facts)
@@ -460,6 +470,7 @@ def test_pre_logits_are_the_pooler_of_a_bare_model():
         ({"qk_norm": True}, "query and key"),
         ({"num_registers": 2}, "registers without layer scale"),
         ({"layer_scale": 0.1}, "classifier"),
+        ({"layer_scale": 0.1, "include_top": False}, "multiple as wide"),
         ({"activation": "tanh"}, "'tanh'"),
     ],
 )

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from foreign_weights import SIZES, assert_golden, assert_same, golden_arrays, model
+from foreign_weights import SIZES, TOLERANCE, assert_golden, assert_same, golden_arrays, model
 from golden_weights import GOLDENS, VIT_GOLDENS, load_golden, read_safetensors
+from reference_vit import forward
 
 from keras_vit.weights import checkpoint as checkpoints
 from keras_vit.weights import timm
@@ -29,6 +30,41 @@ def test_goldens(name):
     assert checkpoint.facts["origin"] == "timm"
     assert checkpoint.position_grid == (4, 4)
     assert checkpoint.unused == {}
+
+
+def swapped(weights, one, other):
+    for part in ("kernel", "bias"):
+        a, b = (f"block_1/attention/{name}/{part}" for name in (one, other))
+        weights[a], weights[b] = weights[b], weights[a]
+
+
+def transposed(weights, name):
+    shape = weights[name].shape
+    weights[name] = weights[name].reshape(48, 48).T.reshape(shape)
+
+
+def shifted(weights):
+    weights["position_embedding/table"] = np.roll(weights["position_embedding/table"], 1, axis=1)
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        lambda weights: swapped(weights, "query", "key"),
+        lambda weights: swapped(weights, "key", "value"),
+        lambda weights: transposed(weights, "block_1/attention/value/kernel"),
+        lambda weights: transposed(weights, "block_1/attention/output/kernel"),
+        shifted,
+    ],
+    ids=["query and key", "key and value", "value", "output", "positions"],
+)
+def test_mistakes_that_shapes_do_not_show_are_seen_in_the_logits(arrays, mistake):
+    spec, _, expected = load_golden("timm_vit_token")
+    weights = dict(timm.read(arrays, num_heads=HEADS).weights)
+    mistake(weights)
+    logits = forward(spec, weights, expected["images"])["logits"]
+    error = np.abs(logits - expected["logits"]).max() / np.abs(expected["logits"]).max()
+    assert error > 100 * TOLERANCE
 
 
 # Layouts, by hand. D 6 and h 2 give d 3; M 5; nothing is square but by intent.

@@ -1,0 +1,195 @@
+"""timm and transformers load what is written for them and compute the same; where installed."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from foreign_weights import TOLERANCE, assert_same, model
+from golden_weights import load_golden
+from reference_vit import forward, random_images
+
+from keras_vit.weights import files, huggingface, timm
+
+torch = pytest.importorskip("torch")
+# The libraries themselves warn of things that are not ours to mend.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def peer(name):
+    """The library, or a skip where it is missing or does not fit the rest of the machine."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return pytest.importorskip(name, exc_type=Exception)
+
+
+def write_folder(folder, module, weights, spec):
+    files.write_safetensors(folder / "model.safetensors", module.write(weights, spec))
+    config = module.config(weights, spec)
+    (folder / "config.json").write_text(json.dumps(config))
+    return config
+
+
+def channels_first(images):
+    return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
+
+
+def assert_close(actual, expected):
+    actual = actual.detach().numpy()
+    assert actual.shape == expected.shape
+    assert np.abs(actual - expected).max() < TOLERANCE * np.abs(expected).max()
+
+
+TIMM_MODELS = [
+    {},
+    {"origin": "google"},
+    {"image_size": (12, 40)},
+    {"activation": "relu", "num_heads": 3},
+    {"pooling": "avg", "class_token": False},
+    {"pooling": "max", "class_token": False, "norm_after_pool": True},
+    {"pooling": "avg", "class_token": True, "norm_after_pool": True},
+    {"pooling": "map", "class_token": False},
+    {"num_registers": 3},
+    {"num_registers": 3, "class_token_position": False, "layer_scale": 0.1, "qk_norm": True},
+    {"position_embedding": "none"},
+]
+
+
+@pytest.mark.parametrize("fields", TIMM_MODELS, ids=str)
+def test_timm_builds_and_loads_what_is_written(tmp_path, fields):
+    library = peer("timm")
+    spec, weights = model(seed=1, **{"origin": "timm", **fields})
+    write_folder(tmp_path, timm, weights, spec)
+    theirs = library.create_model(f"local-dir:{tmp_path}", pretrained=True).eval()
+    images = random_images(spec, seed=2)
+    with torch.no_grad():
+        actual = theirs(channels_first(images))
+    assert_close(actual, forward(spec, weights, images)["logits"])
+
+
+@pytest.mark.parametrize("fields", TIMM_MODELS[:1] + TIMM_MODELS[5:10], ids=str)
+def test_what_timm_saves_is_read(tmp_path, fields):
+    library = peer("timm")
+    hub = peer("timm.models._hub")
+    spec, weights = model(seed=3, **{"origin": "timm", **fields})
+    (tmp_path / "ours").mkdir()
+    write_folder(tmp_path / "ours", timm, weights, spec)
+    theirs = library.create_model(f"local-dir:{tmp_path / 'ours'}", pretrained=True)
+    hub.save_for_hf(theirs, tmp_path / "theirs", safe_serialization=True)
+    checkpoint = files.read(files.open_checkpoint(tmp_path / "theirs"), spec["num_heads"])
+    assert_same(checkpoint.weights, weights)
+    assert checkpoint.facts["pooling"] == spec["pooling"]
+    assert checkpoint.position_grid == (4, 4)
+
+
+@pytest.mark.parametrize("resnet", sorted(timm.HYBRIDS), ids=str)
+def test_timms_hybrids_have_our_names(tmp_path, resnet):
+    library = peer("timm")
+    theirs = library.create_model(
+        timm.HYBRIDS[resnet], img_size=64, embed_dim=24, depth=1, num_heads=4, num_classes=5
+    )
+    arrays = {key: tensor.numpy() for key, tensor in theirs.state_dict().items()}
+    checkpoint = timm.read(arrays, num_heads=4)
+    assert checkpoint.facts["resnet"] == resnet
+    assert checkpoint.unused == {}
+    facts = {**checkpoint.facts, "image_size": (64, 64)}
+    write_folder(tmp_path, timm, checkpoint.weights, facts)
+    again = library.create_model(f"local-dir:{tmp_path}", pretrained=True)
+    assert_same({key: t.numpy() for key, t in again.state_dict().items()}, arrays)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"origin": "google"},
+        {"origin": "timm", "activation": "relu"},
+        {"image_size": (12, 40), "num_heads": 3},
+        {"class_names": ("ä", "b", "c", "d", "e")},
+    ],
+    ids=str,
+)
+def test_transformers_loads_what_is_written(tmp_path, fields):
+    library = peer("transformers")
+    spec, weights = model(seed=1, **{"origin": "huggingface", **fields})
+    write_folder(tmp_path, huggingface, weights, spec)
+    theirs, report = library.ViTForImageClassification.from_pretrained(
+        tmp_path, output_loading_info=True
+    )
+    assert not any(report.values()), report
+    images = random_images(spec, seed=2)
+    with torch.no_grad():
+        actual = theirs.eval()(channels_first(images)).logits
+    assert_close(actual, forward(spec, weights, images)["logits"])
+    if spec["class_names"]:
+        assert theirs.config.id2label == dict(enumerate(spec["class_names"]))
+
+    theirs.save_pretrained(tmp_path / "again")
+    checkpoint = files.read(files.open_checkpoint(tmp_path / "again"))
+    assert_same(checkpoint.weights, weights)
+    assert checkpoint.position_grid == (4, 8 if fields.get("image_size") else 4)
+
+
+@pytest.mark.parametrize("registers", [0, 4])
+def test_transformers_loads_dinov2(tmp_path, registers):
+    library = peer("transformers")
+    # transformers builds DINOv2 for square images and patches alone.
+    spec, weights = model(
+        seed=1,
+        origin="timm",
+        layer_scale=1.0,
+        include_top=False,
+        pooling="token",
+        num_registers=registers,
+        image_size=(12, 12),
+        patch_size=(3, 3),
+        mlp_dim=72,
+    )
+    write_folder(tmp_path, huggingface, weights, spec)
+    theirs, report = library.AutoModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report.values()), report
+    images = random_images(spec, seed=2)
+    with torch.no_grad():
+        actual = theirs.eval()(channels_first(images)).last_hidden_state
+    assert_close(actual, forward(spec, weights, images)["encoded"])
+
+    theirs.save_pretrained(tmp_path / "again")
+    checkpoint = files.read(files.open_checkpoint(tmp_path / "again"))
+    assert checkpoint.facts["num_registers"] == registers
+    encoded = forward(spec, dict(checkpoint.weights), images)["encoded"]
+    assert_close(torch.from_numpy(encoded), forward(spec, weights, images)["encoded"])
+
+
+def test_transformers_loads_the_pooler(tmp_path):
+    library = peer("transformers")
+    spec, weights = model(seed=1, origin="huggingface", representation_size=7)
+    images = random_images(spec, seed=2)
+    expected = forward(spec, weights, images)["pre_logits"]
+    weights = {path: w for path, w in weights.items() if not path.startswith("head/")}
+    write_folder(tmp_path, huggingface, weights, spec)
+    theirs, report = library.AutoModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report.values()), report
+    with torch.no_grad():
+        assert_close(theirs.eval()(channels_first(images)).pooler_output, expected)
+
+
+def test_every_key_that_transformers_writes_is_known():
+    library = peer("transformers")
+    for name in ("ViTConfig", "Dinov2Config", "Dinov2WithRegistersConfig"):
+        config = getattr(library, name)().to_dict()
+        assert set(config) <= huggingface.KNOWN_KEYS
+
+
+def test_a_google_checkpoint_gives_googles_logits_in_both(tmp_path):
+    spec, weights, expected = load_golden("vit_token")
+    images = channels_first(expected["images"])
+    (tmp_path / "timm").mkdir()
+    (tmp_path / "hf").mkdir()
+    write_folder(tmp_path / "timm", timm, weights, spec)
+    write_folder(tmp_path / "hf", huggingface, weights, spec)
+    theirs = peer("timm").create_model(f"local-dir:{tmp_path / 'timm'}", pretrained=True)
+    with torch.no_grad():
+        assert_close(theirs.eval()(images), expected["logits"])
+    theirs = peer("transformers").ViTForImageClassification.from_pretrained(tmp_path / "hf")
+    with torch.no_grad():
+        assert_close(theirs.eval()(images).logits, expected["logits"])
