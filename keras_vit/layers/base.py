@@ -23,3 +23,25 @@ class Layer(keras.layers.Layer):
             for parameter in inspect.signature(init).parameters.values() if init else ():
                 if parameter.name != "self" and parameter.kind is not parameter.VAR_KEYWORD:
                     config.setdefault(parameter.name, getattr(self, parameter.name))
+
+    # Only the outermost layer's config is saved, so it must say which of its parts are quantised:
+    # they have other variables then. The parts are made in float and quantised before loading.
+
+    def get_build_config(self):
+        config = super().get_build_config()
+        policies = {
+            self._name_of(layer): layer.dtype_policy.name
+            for layer in self._flatten_layers(include_self=False)
+            if layer.quantization_mode is not None
+        }
+        return {**config, "quantized": policies} if policies else config
+
+    def build_from_config(self, config):
+        super().build_from_config(config)
+        policies = config.get("quantized", {})
+        for layer in self._flatten_layers(include_self=False):
+            if self._name_of(layer) in policies:
+                layer.dtype_policy = policies[self._name_of(layer)]
+
+    def _name_of(self, layer):
+        return layer.path.removeprefix(f"{self.path}/")
