@@ -55,7 +55,7 @@ class ImageModel(keras.Model):
         rank = getattr(images[0].shape, "rank", len(self.inputs[0].shape))  # None in TensorFlow
         shape = None if rank is None else tuple(images[0].shape)
         wanted = tuple(self.inputs[0].shape)
-        if shape is None or len(shape) != len(wanted) or shape[1:] != wanted[1:]:
+        if shape is None or len(shape) != len(wanted) or not _fits(shape[1:], wanted[1:]):
             raise ValueError(
                 f"The model '{self.name}' takes images (batch, {', '.join(map(str, wanted[1:]))}), "
                 f"with height, width and channels known. Received: shape={shape}. Reshape or "
@@ -78,6 +78,11 @@ class ImageModel(keras.Model):
             if keras.backend.backend() == "jax":
                 self.jax_state_sync()  # what the last batch that ended left
             raise
+
+
+def _fits(sizes, wanted):
+    """Whether all sizes are the wanted ones; a None is any, before a layer that resizes."""
+    return all(want in (None, size) for size, want in zip(sizes, wanted, strict=True))
 
 
 def require_spec(model, purpose):

@@ -1,5 +1,7 @@
 """The Vision Transformer (arXiv 2010.11929, figure 1), built as a functional Keras model."""
 
+import dataclasses
+
 import keras
 
 from keras_vit.layers import (
@@ -119,7 +121,9 @@ def VisionTransformer(
 
 def build_vit(spec, input_tensor=None, name=None):
     """The model of a `ViTSpec`."""
-    dtype = spec.dtype or keras.config.dtype_policy().name
+    # By name and resolved, so that the config is plain and `resize` keeps the precision.
+    dtype = keras.dtype_policies.get(spec.dtype).name
+    spec = dataclasses.replace(spec, dtype=dtype)
     inputs, images = image_input(spec, input_tensor)
     x = images
     if spec.include_preprocessing:
