@@ -19,6 +19,14 @@ def pair(value, name):
     return tuple(int(size) for size in sizes)
 
 
+def odd_pair(value, name):
+    """`value` as `(height, width)` of odd integers: windows that have a middle."""
+    sizes = pair(value, name)
+    if not all(size % 2 for size in sizes):
+        raise ValueError(f"`{name}` must be odd. Received: {name}={value!r}")
+    return sizes
+
+
 def positive_integer(value, name, minimum=1):
     """`value` as an integer that is at least `minimum`."""
     if not _is_integer(value) or value < minimum:
@@ -85,6 +93,16 @@ def patch_grid(image_size, patch_size):
                 f"The nearest {axis}s for a patch of {patch} are {nearest}."
             )
     return image_size[0] // patch_size[0], image_size[1] // patch_size[1]
+
+
+def image_shape(shape):
+    """`shape` as `(batch, height, width, channels)`, all but the batch known."""
+    if len(shape) != 4 or None in shape[1:]:
+        raise ValueError(
+            "Images must be `(batch, height, width, channels)` with known height, width and "
+            f"channels. Received: shape={tuple(shape)}"
+        )
+    return tuple(shape)
 
 
 def _is_integer(value):

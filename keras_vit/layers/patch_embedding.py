@@ -58,10 +58,5 @@ class PatchEmbedding(Layer):
         return (input_shape[0], self._num_tokens(input_shape), self.hidden_dim)
 
     def _num_tokens(self, shape):
-        if len(shape) != 4 or shape[1] is None or shape[2] is None or shape[3] is None:
-            raise ValueError(
-                "Images must be `(batch, height, width, channels)` with known height, width and "
-                f"channels. Received: shape={tuple(shape)}"
-            )
-        rows, columns = checks.patch_grid(tuple(shape[1:3]), self.patch_size)
+        rows, columns = checks.patch_grid(checks.image_shape(shape)[1:3], self.patch_size)
         return rows * columns

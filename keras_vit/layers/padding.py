@@ -1,0 +1,35 @@
+"""Padding of images by explicit amounts, the same on every backend and for every size."""
+
+from keras import ops
+
+PADDINGS = ("same", "symmetric")
+
+
+def pads(size, window, stride, padding):
+    """How many pixels go `(before, after)` one axis of an image.
+
+    `"same"` is TensorFlow's, which the paper's code uses: just enough for `ceil(size / stride)`
+    windows, the odd pixel after. At stride 2 it depends on the size, a window of 3 pads (0, 1) on
+    even sizes and (1, 1) on odd ones. `"symmetric"` is `window // 2` on both sides, as in PyTorch;
+    at stride 2 on even sizes it sees the image half a pixel further up and left.
+    """
+    if padding == "symmetric":
+        return window // 2, window // 2
+    total = max((num_windows(size, stride) - 1) * stride + window - size, 0)
+    return total // 2, total - total // 2
+
+
+def num_windows(size, stride):
+    """How many windows of odd size fit with either padding: ceil(size / stride)."""
+    return -(-size // stride)
+
+
+def pad_images(images, window, strides, padding, value=0.0):
+    """(B, H, W, C) with the border that windows of this size and these strides need."""
+    height, width = (
+        pads(size, side, stride, padding)
+        for size, side, stride in zip(images.shape[1:3], window, strides, strict=True)
+    )
+    if not any((*height, *width)):
+        return images
+    return ops.pad(images, ((0, 0), height, width, (0, 0)), constant_values=value)
