@@ -8,6 +8,26 @@ check_identity()
 check_backend()
 
 from keras_vit import analysis, layers, optimizers
+from keras_vit.applications.bit_resnets import (
+    BiT_R50x1,
+    BiT_R50x2,
+    BiT_R50x3,
+    BiT_R101x1,
+    BiT_R101x3,
+    BiT_R152x1,
+    BiT_R152x2,
+    BiT_R152x4,
+    BiT_R200x3,
+)
+from keras_vit.applications.hybrids import (
+    R26_ViT_B32,
+    R26_ViT_S32,
+    R50_ViT_B16,
+    R50_ViT_B32,
+    R50_ViT_L16,
+    R50_ViT_L32,
+    R_ViT_Ti16,
+)
 from keras_vit.applications.vision_transformers import (
     ViT_B8,
     ViT_B16,
@@ -22,7 +42,11 @@ from keras_vit.applications.vision_transformers import (
     ViT_S32,
     ViT_Ti16,
 )
+from keras_vit.models.bit_resnet import BiTResNet
+from keras_vit.models.bit_spec import BiTSpec
+from keras_vit.models.fold import fold_weight_standardization
 from keras_vit.models.image_model import ImageModel
+from keras_vit.models.macs import count_macs
 from keras_vit.models.resize import resize
 from keras_vit.models.spec import ViTSpec
 from keras_vit.models.vision_transformer import VisionTransformer
@@ -31,7 +55,25 @@ __distribution__ = DISTRIBUTION
 __version__ = "0.1.0"
 
 __all__ = [
+    "BiTResNet",
+    "BiTSpec",
+    "BiT_R101x1",
+    "BiT_R101x3",
+    "BiT_R152x1",
+    "BiT_R152x2",
+    "BiT_R152x4",
+    "BiT_R200x3",
+    "BiT_R50x1",
+    "BiT_R50x2",
+    "BiT_R50x3",
     "ImageModel",
+    "R26_ViT_B32",
+    "R26_ViT_S32",
+    "R50_ViT_B16",
+    "R50_ViT_B32",
+    "R50_ViT_L16",
+    "R50_ViT_L32",
+    "R_ViT_Ti16",
     "ViTSpec",
     "ViT_B16",
     "ViT_B32",
@@ -47,6 +89,8 @@ __all__ = [
     "ViT_g14",
     "VisionTransformer",
     "analysis",
+    "count_macs",
+    "fold_weight_standardization",
     "layers",
     "optimizers",
     "resize",

@@ -39,13 +39,14 @@ def _copy(source, model, path):
             f"Only in the file: {sorted(values.keys() - targets)}. "
             f"Only in the model: {sorted(targets.keys() - values)}"
         )
+    method = getattr(model.spec, "interpolation", None)  # a ResNet has no positions
     new = {
         name: resample_variable(
             name,
             keras.ops.convert_to_numpy(variable),
             source.spec,
             model.spec,
-            model.spec.interpolation,
+            method,
         )
         for name, variable in values.items()
     }

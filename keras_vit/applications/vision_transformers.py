@@ -1,145 +1,17 @@
 """The named Vision Transformers, in the manner of `keras.applications`."""
 
-import keras
-
-from keras_vit.applications.own_weights import load_own_weights
+from keras_vit.applications.constructors import vit_constructor
 from keras_vit.applications.sizes import VIT_SIZES
-from keras_vit.layers import checks
-from keras_vit.models.spec import ViTSpec
-from keras_vit.models.vision_transformer import build_vit
 
-_DOC = """Builds {title} (arXiv 2010.11929): {parameters}.
-
-Images are channels-last `(B, H, W, C)` in [-1, 1]; `include_preprocessing=True` takes pixels of 0
-to 255 instead. Sizes are `(height, width)`.
-
-Args:
-    include_top: Whether the model ends in the classifier.
-    weights: None for fresh weights, or the path of a file saved by a model of this kind:
-        `.weights.h5` or `.keras`.
-    input_tensor: A Keras tensor `(B, H, W, C)` to build on, or None.
-    input_shape: `(H, W, C)`; H and W are multiples of {patch_size}, C is any. None is
-        (224, 224, 3), or the shape of `input_tensor`.
-    pooling: What the classifier reads, or what is returned without a top: `"token"`, `"avg"` or
-        `"max"` over the patches, or `"map"`. None is the class token with a top, and all tokens
-        `(B, N, D)`, the class token first, without.
-    classes: Integer K; None is 1000.
-    classifier_activation: Name of the classifier's activation; None gives logits.
-    include_preprocessing: Whether the model scales pixels of 0 to 255 itself.
-    representation_size: None, or the width of a tanh layer before the classifier.
-    dropout_rate: Float, after the positions and every dense layer but query, key and value.
-    attention_dropout_rate: Float, on the attention probabilities.
-    drop_path_rate: Float, stochastic depth of the last block; it grows linearly from 0.
-    position_embedding: `"learned"`, `"none"`, `"learned_2d"`, `"relative"` or `"sincos2d"`.
-    position_injection: `"stem"`, `"every_layer"` or `"shared"`.
-    dtype: Dtype or name of a dtype policy; None is Keras's global one.
-    name: Name of the model.
-
-Returns:
-    An `ImageModel`; with a top `(B, K)`, else `(B, D)`, or `(B, N, D)` where `pooling=None`.
-
-Raises:
-    ValueError: if the arguments describe no model, or the weights do not fit it.
-
-Example:
-
->>> model = keras_vit.{name}(weights=None, classes=10, input_shape=({side}, {longer}, 3))
-"""
-
-
-def _constructor(name):
-    size = VIT_SIZES[name]
-
-    def build(
-        include_top=True,
-        weights="imagenet",
-        input_tensor=None,
-        input_shape=None,
-        pooling=None,
-        classes=None,
-        classifier_activation="softmax",
-        *,
-        include_preprocessing=False,
-        representation_size=None,
-        dropout_rate=size.dropout_rate,
-        attention_dropout_rate=0.0,
-        drop_path_rate=0.0,
-        position_embedding="learned",
-        position_injection="stem",
-        dtype=None,
-        name=None,
-    ):
-        height, width, channels = _image_shape(input_shape, input_tensor)
-        spec = ViTSpec(
-            image_size=(height, width),
-            patch_size=size.patch_size,
-            num_layers=size.num_layers,
-            num_heads=size.num_heads,
-            hidden_dim=size.hidden_dim,
-            mlp_dim=size.mlp_dim,
-            channels=channels,
-            classes=1000 if classes is None else classes,
-            include_top=include_top,
-            classifier_activation=classifier_activation,
-            pooling=pooling,
-            representation_size=representation_size,
-            position_embedding=position_embedding,
-            position_injection=position_injection,
-            class_token=True,
-            dropout_rate=dropout_rate,
-            attention_dropout_rate=attention_dropout_rate,
-            drop_path_rate=drop_path_rate,
-            include_preprocessing=include_preprocessing,
-            dtype=dtype,
-        )
-        model = build_vit(spec, input_tensor=input_tensor, name=name or build.__name__.lower())
-        if weights is not None:
-            load_own_weights(model, weights)
-        return model
-
-    build.__name__ = build.__qualname__ = name
-    build.__module__ = __name__
-    patch = size.patch_size
-    build.__doc__ = _DOC.format(
-        name=name,
-        title=f"ViT-{name[4:].rstrip('0123456789')}/{patch}",
-        parameters=f"{size.num_layers} blocks of width {size.hidden_dim}, {size.num_heads} heads, "
-        f"patches of {patch}x{patch}",
-        patch_size=patch,
-        side=12 * patch,
-        longer=16 * patch,
-    )
-    return build
-
-
-def _image_shape(input_shape, input_tensor):
-    """`(H, W, C)` from the arguments of a named constructor."""
-    if input_tensor is not None and isinstance(input_tensor, keras.KerasTensor):
-        tensor_shape = tuple(input_tensor.shape[1:])
-        if input_shape is not None and tuple(input_shape) != tensor_shape:
-            raise ValueError(
-                "`input_shape` and `input_tensor` must agree. Received: "
-                f"input_shape={tuple(input_shape)}, input_tensor.shape={tuple(input_tensor.shape)}"
-            )
-        input_shape = tensor_shape
-    shape = (224, 224, 3) if input_shape is None else input_shape
-    if not isinstance(shape, (tuple, list)) or len(shape) != 3 or None in shape:
-        raise ValueError(
-            "`input_shape` must be `(height, width, channels)`, all known. "
-            f"Received: input_shape={shape!r}"
-        )
-    return tuple(checks.positive_integer(size, "input_shape") for size in shape)
-
-
-ViT_Ti16 = _constructor("ViT_Ti16")
-ViT_S32 = _constructor("ViT_S32")
-ViT_S16 = _constructor("ViT_S16")
-ViT_B32 = _constructor("ViT_B32")
-ViT_B16 = _constructor("ViT_B16")
-ViT_B8 = _constructor("ViT_B8")
-ViT_L32 = _constructor("ViT_L32")
-ViT_L16 = _constructor("ViT_L16")
-ViT_L14 = _constructor("ViT_L14")
-ViT_H14 = _constructor("ViT_H14")
-ViT_g14 = _constructor("ViT_g14")
-ViT_G14 = _constructor("ViT_G14")
+ViT_Ti16 = vit_constructor("ViT_Ti16", VIT_SIZES["ViT_Ti16"])
+ViT_S32 = vit_constructor("ViT_S32", VIT_SIZES["ViT_S32"])
+ViT_S16 = vit_constructor("ViT_S16", VIT_SIZES["ViT_S16"])
+ViT_B32 = vit_constructor("ViT_B32", VIT_SIZES["ViT_B32"])
+ViT_B16 = vit_constructor("ViT_B16", VIT_SIZES["ViT_B16"])
+ViT_B8 = vit_constructor("ViT_B8", VIT_SIZES["ViT_B8"])
+ViT_L32 = vit_constructor("ViT_L32", VIT_SIZES["ViT_L32"])
+ViT_L16 = vit_constructor("ViT_L16", VIT_SIZES["ViT_L16"])
+ViT_L14 = vit_constructor("ViT_L14", VIT_SIZES["ViT_L14"])
+ViT_H14 = vit_constructor("ViT_H14", VIT_SIZES["ViT_H14"])
+ViT_g14 = vit_constructor("ViT_g14", VIT_SIZES["ViT_g14"])
+ViT_G14 = vit_constructor("ViT_G14", VIT_SIZES["ViT_G14"])

@@ -4,6 +4,8 @@ import contextlib
 
 import keras
 
+from keras_vit.models.families import spec_from_dict
+from keras_vit.models.image_spec import ImageSpec
 from keras_vit.models.spec import ViTSpec
 
 
@@ -28,7 +30,7 @@ class ImageModel(keras.Model):
     def __init__(self, *args, **kwargs):
         spec = kwargs.pop("spec", None)
         super().__init__(*args, **kwargs)
-        self.spec = ViTSpec.from_dict(spec) if isinstance(spec, dict) else spec
+        self.spec = spec_from_dict(spec) if isinstance(spec, dict) else spec
 
     def get_config(self):
         config = super().get_config()
@@ -85,14 +87,20 @@ def _fits(sizes, wanted):
     return all(want in (None, size) for size, want in zip(sizes, wanted, strict=True))
 
 
-def require_spec(model, purpose):
-    """The model's spec.
+def require_spec(model, purpose, families=(ViTSpec,)):
+    """The model's spec, of one of these families.
 
     Raises:
-        ValueError: if it has none; `purpose` is what was to be done with it.
+        ValueError: if it has none, or one of another family; `purpose` is what was to be done.
     """
     spec = getattr(model, "spec", None)
-    if not isinstance(spec, ViTSpec):
+    if isinstance(spec, ImageSpec) and not isinstance(spec, families):
+        raise ValueError(
+            f"`{purpose}` is for models of the families "
+            f"{', '.join(repr(cls.family) for cls in families)}. "
+            f"Received: model={model!r}, of the family {spec.family!r}."
+        )
+    if not isinstance(spec, ImageSpec):
         raise ValueError(
             f"`{purpose}` needs a model made by keras_vit, which knows its grid and its origin; "
             f"this one has no spec. Received: model={model!r}. A clone keeps it when it is made by "

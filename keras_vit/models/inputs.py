@@ -2,6 +2,8 @@
 
 import keras
 
+from keras_vit.layers import PixelNormalization
+
 
 def image_input(spec, input_tensor=None):
     """The inputs of the model to build and the images `(B, H, W, C)` to build on.
@@ -25,3 +27,13 @@ def image_input(spec, input_tensor=None):
         )
     sources = keras.utils.get_source_inputs(input_tensor)
     return sources[0] if len(sources) == 1 else sources, input_tensor
+
+
+def in_range(spec, images, dtype):
+    """The images in the range that the weights expect: scaled here, if the spec wants that."""
+    if not spec.include_preprocessing:
+        return images
+    facts = spec.preprocessing
+    return PixelNormalization(facts.mean, facts.std, name="pixel_normalization", dtype=dtype)(
+        images
+    )

@@ -2,13 +2,12 @@
 
 import dataclasses
 
-import keras
-
 from keras_vit.layers import checks
 from keras_vit.models import resample
+from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.image_model import require_spec
-from keras_vit.models.spec import INTERPOLATIONS
-from keras_vit.models.vision_transformer import build_vit
+from keras_vit.models.rebuild import rebuild
+from keras_vit.models.spec import INTERPOLATIONS, ViTSpec
 
 
 def resize(model, image_size=None, patch_size=None, interpolation=None):
@@ -16,13 +15,14 @@ def resize(model, image_size=None, patch_size=None, interpolation=None):
 
     Positions are resampled from the old grid of patches to the new one, rows as rows and columns as
     columns; the rows of prefix tokens stay as they are. A changed patch size resizes the patch
-    kernel by FlexiViT's pseudo-inverse (arXiv 2212.08013). Everything else is copied. Expect a
-    lower accuracy until the new model has been fine-tuned.
+    kernel by FlexiViT's pseudo-inverse (arXiv 2212.08013). Everything else is copied: in a hybrid
+    all but the positions on its feature map, in a BiT ResNet everything. Expect a lower accuracy
+    until the new model has been fine-tuned.
 
     Args:
         model: An `ImageModel`, as the builders make it.
         image_size: Integer or `(height, width)` in pixels; None keeps the model's.
-        patch_size: Integer or `(height, width)` in pixels; None keeps the model's.
+        patch_size: Integer or `(height, width)` in pixels; None keeps the model's. Not for hybrids.
         interpolation: Of positions: `"bilinear"` (corner-aligned, the paper's code),
             `"bicubic_antialias"` (timm) or `"bicubic"` (Hugging Face). None is what the model's
             origin does.
@@ -38,28 +38,32 @@ def resize(model, image_size=None, patch_size=None, interpolation=None):
 
     >>> larger = keras_vit.resize(model, image_size=(384, 512))
     """
-    spec = require_spec(model, "resize")
+    spec = require_spec(model, "resize", families=(ViTSpec, BiTSpec))
     if image_size is None and patch_size is None:
         raise ValueError(
             "`resize` needs an `image_size`, a `patch_size` or both. Received neither."
         )
-    method = interpolation or spec.interpolation
-    checks.one_of(method, "interpolation", INTERPOLATIONS)
-    _check_begins_at_images(model)
-    new_spec = dataclasses.replace(
-        spec,
-        image_size=spec.image_size if image_size is None else image_size,
-        patch_size=spec.patch_size if patch_size is None else patch_size,
-    )
-    new_model = build_vit(new_spec, name=model.name)
-    targets = {variable.path: variable for variable in new_model.weights}
-    sources = {variable.path: variable for variable in model.weights}
-    _check_same_paths(sources, targets)
-    for path, source in sources.items():
-        value = keras.ops.convert_to_numpy(source)
-        targets[path].assign(resample_variable(path, value, spec, new_spec, method))
-    _copy_trainable(model, new_model)
-    return new_model
+    method = interpolation or getattr(spec, "interpolation", None)
+    checks.one_of(method, "interpolation", (*INTERPOLATIONS, None))
+    changes = {"image_size": image_size, "patch_size": patch_size}
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if patch_size is not None:
+        _check_patches_are_of_the_image(spec, patch_size)
+    new_spec = dataclasses.replace(spec, **changes)
+
+    def convert(path, value):
+        return resample_variable(path, value, spec, new_spec, method)
+
+    return rebuild(model, new_spec, convert, "resize")
+
+
+def _check_patches_are_of_the_image(spec, patch_size):
+    if spec.family == "bit" or spec.resnet is not None:
+        raise ValueError(
+            "The patch size can be changed where patches are cut from the image. A hybrid's are "
+            "cut from feature maps, where resizing a kernel does not stand for resizing an image, "
+            f"and a ResNet has none. Received: patch_size={patch_size!r}. Change the image size."
+        )
 
 
 def resample_variable(path, value, spec, new_spec, method):
@@ -86,33 +90,3 @@ def resample_variable(path, value, spec, new_spec, method):
     if path == "patch_embedding/kernel" and spec.patch_size != new_spec.patch_size:
         return resample.resample_patch_kernel(value, new_spec.patch_size)
     return value
-
-
-def _check_begins_at_images(model):
-    if len(model.inputs) != 1 or model.get_layer(index=1).name not in (
-        "pixel_normalization",
-        "patch_embedding",
-    ):
-        raise ValueError(
-            "`resize` rebuilds the model from its image input, but this one was built on an "
-            "`input_tensor` with layers before it. Resize a model built without them, and put the "
-            "layers before the new one."
-        )
-
-
-def _check_same_paths(sources, targets):
-    unknown, missing = sorted(sources.keys() - targets), sorted(targets.keys() - sources)
-    if unknown or missing:
-        raise ValueError(
-            "The model's variables are not those that its spec describes, as after quantisation, "
-            "LoRA or surgery; resize it before them. "
-            f"Received: additional variables {unknown}, missing variables {missing}"
-        )
-
-
-def _copy_trainable(model, new_model):
-    """What was frozen stays frozen, whole layers and single variables alike."""
-    for layer in model.layers:
-        new_model.get_layer(layer.name).trainable = layer.trainable
-    for variable, new_variable in zip(model.weights, new_model.weights, strict=True):
-        new_variable.trainable = variable.trainable

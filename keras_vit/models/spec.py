@@ -1,10 +1,11 @@
 """What a Vision Transformer is made of: one frozen record, checked when it is made."""
 
 import dataclasses
-import numbers
 
 from keras_vit.layers import checks
 from keras_vit.layers.activations import activation_function
+from keras_vit.models import resnet_stem
+from keras_vit.models.image_spec import ImageSpec, is_number
 from keras_vit.models.preprocessing import Preprocessing
 
 POOLINGS = ("token", "avg", "max", "map")
@@ -30,16 +31,19 @@ ORIGINS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class ViTSpec:
+class ViTSpec(ImageSpec):
     """The sizes, constants and facts of a Vision Transformer, held by its model as `model.spec`.
 
     The fields are the arguments of `keras_vit.VisionTransformer`, resolved: nothing that depends on
     the origin or on the pooling is left None. `preprocessing` and `class_names` are facts about the
-    weights. Sizes are `(height, width)`.
+    weights. `folded` says that the kernels of the ResNet stem have been standardised for good, see
+    `keras_vit.fold_weight_standardization`. Sizes are `(height, width)`.
 
     Raises:
         ValueError: if a field, or a combination of fields, describes no model.
     """
+
+    family = "vit"
 
     image_size: tuple
     patch_size: tuple
@@ -65,6 +69,9 @@ class ViTSpec:
     activation: str | None = None
     layer_norm_epsilon: float | None = None
     interpolation: str | None = None
+    resnet: tuple | None = None
+    resnet_width: float = 1.0
+    folded: bool = False
     dropout_rate: float = 0.0
     attention_dropout_rate: float = 0.0
     drop_path_rate: float = 0.0
@@ -84,6 +91,8 @@ class ViTSpec:
     @property
     def grid(self):
         """`(rows, columns)` of patches."""
+        if self.resnet is not None:
+            return resnet_stem.hybrid_grid(self.image_size, self.patch_size, self.resnet)
         return checks.patch_grid(self.image_size, self.patch_size)
 
     @property
@@ -101,18 +110,10 @@ class ViTSpec:
         """How many tokens the encoder sees."""
         return self.prefix_tokens + self.grid[0] * self.grid[1]
 
-    def to_dict(self):
-        """The fields as plain values, for a config."""
-        fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        fields["preprocessing"] = dataclasses.asdict(self.preprocessing)
-        return fields
-
-    @classmethod
-    def from_dict(cls, fields):
-        """The spec of `to_dict`'s result, also after a trip through JSON."""
-        fields = {key: tuple(v) if isinstance(v, list) else v for key, v in fields.items()}
-        fields["preprocessing"] = Preprocessing(**fields["preprocessing"])
-        return cls(**fields)
+    @property
+    def stage_layers(self):
+        """The layers of a hybrid that make the feature maps of its ResNet's stages, in order."""
+        return resnet_stem.stage_layers(self.resnet or ())
 
     def _check_sizes(self):
         self._set("image_size", checks.pair(self.image_size, "image_size"))
@@ -131,12 +132,24 @@ class ViTSpec:
                 )
         for name in ("dropout_rate", "attention_dropout_rate", "drop_path_rate"):
             self._set(name, checks.rate(getattr(self, name), name))
-        if self.layer_scale is not None and not _is_number(self.layer_scale):
+        if self.layer_scale is not None and not is_number(self.layer_scale):
             raise ValueError(
                 "`layer_scale` must be None or the number that the factors start from. "
                 f"Received: layer_scale={self.layer_scale!r}"
             )
+        self._check_resnet()
         self.grid  # noqa: B018 - raises if the patches do not cover the image
+
+    def _check_resnet(self):
+        if self.resnet is not None:
+            self._set("resnet", resnet_stem.check_stages(self.resnet, "resnet"))
+            resnet_stem.stem_width(self.resnet_width, "resnet_width")
+            self._set("resnet_width", float(self.resnet_width))
+        elif self.folded:
+            raise ValueError(
+                "`folded=True` speaks of the kernels of a ResNet stem, and there is none. "
+                "Received: resnet=None"
+            )
 
     def _check_names(self):
         if self.pooling is not None:
@@ -149,6 +162,7 @@ class ViTSpec:
             "class_token_position",
             "norm_after_pool",
             "qk_norm",
+            "folded",
             "include_preprocessing",
         ):
             checks.boolean(getattr(self, name), name)
@@ -159,7 +173,7 @@ class ViTSpec:
                 self._set(field.name, getattr(ORIGINS[self.origin], field.name))
         activation_function(self.activation)
         checks.one_of(self.interpolation, "interpolation", INTERPOLATIONS)
-        if not _is_number(self.layer_norm_epsilon) or self.layer_norm_epsilon <= 0:
+        if not is_number(self.layer_norm_epsilon) or self.layer_norm_epsilon <= 0:
             raise ValueError(
                 "`layer_norm_epsilon` must be a positive number. "
                 f"Received: layer_norm_epsilon={self.layer_norm_epsilon!r}"
@@ -196,20 +210,3 @@ class ViTSpec:
                 f"`position_embedding={self.position_embedding!r}` needs a `hidden_dim` that is a "
                 f"multiple of {multiple}. Received: hidden_dim={self.hidden_dim}"
             )
-
-    def _check_facts(self):
-        self.preprocessing.check_channels(self.channels)
-        if self.class_names is not None:
-            self._set("class_names", tuple(self.class_names))
-            if len(self.class_names) != self.classes:
-                raise ValueError(
-                    "There must be one class name a class. Received: "
-                    f"{len(self.class_names)} names, classes={self.classes}"
-                )
-
-    def _set(self, name, value):
-        object.__setattr__(self, name, value)  # the dataclass is frozen once it is made
-
-
-def _is_number(value):
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)

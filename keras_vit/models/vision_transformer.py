@@ -9,7 +9,6 @@ from keras_vit.layers import (
     ClassToken,
     EncoderBlock,
     PatchEmbedding,
-    PixelNormalization,
     PositionEmbedding,
     PositionEmbedding2D,
     RegisterTokens,
@@ -17,8 +16,10 @@ from keras_vit.layers import (
     TokenPooling,
 )
 from keras_vit.layers.seeds import resolve_seed
+from keras_vit.models.classifier import classifier
 from keras_vit.models.image_model import ImageModel
-from keras_vit.models.inputs import image_input
+from keras_vit.models.inputs import image_input, in_range
+from keras_vit.models.resnet_stem import resnet_stem
 from keras_vit.models.spec import ViTSpec
 
 
@@ -46,6 +47,8 @@ def VisionTransformer(
     origin="google",
     activation=None,
     layer_norm_epsilon=None,
+    resnet=None,
+    resnet_width=1.0,
     dropout_rate=0.0,
     attention_dropout_rate=0.0,
     drop_path_rate=0.0,
@@ -61,7 +64,8 @@ def VisionTransformer(
 
     Args:
         image_size: Integer or `(height, width)` in pixels, multiples of the patch's.
-        patch_size: Integer or `(height, width)` in pixels.
+        patch_size: Integer or `(height, width)` in pixels, of the image or, in a hybrid, of the
+            ResNet's feature map.
         num_layers: Integer L, encoder blocks.
         num_heads: Integer h, attention heads; it divides `hidden_dim`.
         hidden_dim: Integer D, the width of a token.
@@ -86,10 +90,16 @@ def VisionTransformer(
         layer_scale: None, or the float at which the residual branches' factors start.
         qk_norm: Whether queries and keys are normalised by head.
         origin: `"google"`, `"timm"` or `"huggingface"`: the implementation whose constants hold
-            (exact or tanh GELU, layer norm epsilon, interpolation of positions).
+            (exact or tanh GELU, epsilons of norms, weight standardisation of a ResNet,
+            interpolation of positions).
         activation: Name of the MLPs' activation, instead of the origin's: `"gelu_tanh"`,
             `"gelu"` (exact) or one that Keras knows.
         layer_norm_epsilon: Float, instead of the origin's.
+        resnet: None, or the number of units in each stage of a ResNet that the patches are taken
+            from, a hybrid (section 3.1 of the paper). `()` is its stem alone, which divides the
+            image by 4; `(3, 4, 9)` is R50 at 1/16, `(3, 4, 6, 3)` at 1/32. Sides that do not
+            divide are rounded up.
+        resnet_width: Float, channels of the ResNet as a multiple of the usual 64.
         dropout_rate: Float, after the positions and every dense layer but query, key and value.
         attention_dropout_rate: Float, on the attention probabilities.
         drop_path_rate: Float, stochastic depth of the last block; it grows linearly from 0.
@@ -124,11 +134,10 @@ def build_vit(spec, input_tensor=None, name=None):
     # By name and resolved, so that the config is plain and `resize` keeps the precision.
     dtype = keras.dtype_policies.get(spec.dtype).name
     spec = dataclasses.replace(spec, dtype=dtype)
-    inputs, images = image_input(spec, input_tensor)
-    x = images
-    if spec.include_preprocessing:
-        facts = spec.preprocessing
-        x = PixelNormalization(facts.mean, facts.std, name="pixel_normalization", dtype=dtype)(x)
+    inputs, x = image_input(spec, input_tensor)
+    x = in_range(spec, x, dtype)
+    if spec.resnet is not None:
+        x = resnet_stem(spec, x, dtype)
     x = PatchEmbedding(spec.patch_size, spec.hidden_dim, name="patch_embedding", dtype=dtype)(x)
     x = _prefix_tokens(spec, x, dtype)
     x = _encoder(spec, x, dtype)
@@ -227,16 +236,4 @@ def _top(spec, x, dtype):
             name="pre_logits",
             dtype=dtype,
         )(x)
-    return keras.layers.Dense(
-        spec.classes,
-        activation=spec.classifier_activation,
-        kernel_initializer="zeros",
-        name="head",
-        dtype=_head_dtype(dtype),
-    )(x)
-
-
-def _head_dtype(dtype):
-    """float32 for policies that compute in 16 bits, so that softmax keeps its digits."""
-    policy = keras.dtype_policies.get(dtype)
-    return "float32" if policy.compute_dtype in ("float16", "bfloat16") else policy.name
+    return classifier(spec, x, dtype)

@@ -1,0 +1,214 @@
+"""What makes a named constructor from a row of sizes, in the manner of `keras.applications`."""
+
+import re
+
+import keras
+
+from keras_vit.applications.own_weights import load_own_weights
+from keras_vit.layers import checks
+from keras_vit.models.bit_resnet import build_bit
+from keras_vit.models.bit_spec import BiTSpec
+from keras_vit.models.resnet_stem import num_halvings
+from keras_vit.models.spec import ViTSpec
+from keras_vit.models.vision_transformer import build_vit
+
+_BEGINNING = """Builds {title} ({paper}): {parameters}.
+
+Images are channels-last `(B, H, W, C)` in [-1, 1]; `include_preprocessing=True` takes pixels of 0
+to 255 instead. Sizes are `(height, width)`.
+
+Args:
+    include_top: Whether the model ends in the classifier.
+    weights: None for fresh weights, or the path of a file saved by a model of this kind:
+        `.weights.h5` or `.keras`.
+    input_tensor: A Keras tensor `(B, H, W, C)` to build on, or None.
+    input_shape: `(H, W, C)`; {sizes}, C is any. None is
+        (224, 224, 3), or the shape of `input_tensor`.
+"""
+
+_ENDING = """    dtype: Dtype or name of a dtype policy; None is Keras's global one.
+    name: Name of the model.
+
+Returns:
+    An `ImageModel`; with a top `(B, K)`, else {output} where `pooling=None`.
+
+Raises:
+    ValueError: if the arguments describe no model, or the weights do not fit it.
+
+Example:
+
+>>> model = keras_vit.{name}(weights=None, classes=10, input_shape={example})
+"""
+
+_VIT_DOC = f"""{_BEGINNING}\
+    pooling: What the classifier reads, or what is returned without a top: `"token"`, `"avg"` or
+        `"max"` over the patches, or `"map"`. None is the class token with a top, and all tokens
+        `(B, N, D)`, the class token first, without.
+    classes: Integer K; None is 1000.
+    classifier_activation: Name of the classifier's activation; None gives logits.
+    include_preprocessing: Whether the model scales pixels of 0 to 255 itself.
+    representation_size: None, or the width of a tanh layer before the classifier.
+    dropout_rate: Float, after the positions and every dense layer but query, key and value.
+    attention_dropout_rate: Float, on the attention probabilities.
+    drop_path_rate: Float, stochastic depth of the last block; it grows linearly from 0.
+    position_embedding: `"learned"`, `"none"`, `"learned_2d"`, `"relative"` or `"sincos2d"`.
+    position_injection: `"stem"`, `"every_layer"` or `"shared"`.
+{_ENDING}"""
+
+_BIT_DOC = f"""{_BEGINNING}\
+    pooling: `"avg"` or `"max"` over the image. None is the average with a top, and the feature map
+        `(B, h, w, C')` without.
+    classes: Integer K; None is 1000.
+    classifier_activation: Name of the classifier's activation; None gives logits.
+    include_preprocessing: Whether the model scales pixels of 0 to 255 itself.
+{_ENDING}"""
+
+
+def vit_constructor(name, size):
+    """The constructor of a Vision Transformer or a hybrid, from its `ViTSize`."""
+
+    def build(
+        include_top=True,
+        weights="imagenet",
+        input_tensor=None,
+        input_shape=None,
+        pooling=None,
+        classes=None,
+        classifier_activation="softmax",
+        *,
+        include_preprocessing=False,
+        representation_size=None,
+        dropout_rate=size.dropout_rate,
+        attention_dropout_rate=0.0,
+        drop_path_rate=0.0,
+        position_embedding="learned",
+        position_injection="stem",
+        dtype=None,
+        name=None,
+    ):
+        height, width, channels = _image_shape(input_shape, input_tensor)
+        spec = ViTSpec(
+            image_size=(height, width),
+            patch_size=size.patch_size,
+            num_layers=size.num_layers,
+            num_heads=size.num_heads,
+            hidden_dim=size.hidden_dim,
+            mlp_dim=size.mlp_dim,
+            channels=channels,
+            classes=1000 if classes is None else classes,
+            include_top=include_top,
+            classifier_activation=classifier_activation,
+            pooling=pooling,
+            representation_size=representation_size,
+            position_embedding=position_embedding,
+            position_injection=position_injection,
+            class_token=True,
+            resnet=size.resnet,
+            dropout_rate=dropout_rate,
+            attention_dropout_rate=attention_dropout_rate,
+            drop_path_rate=drop_path_rate,
+            include_preprocessing=include_preprocessing,
+            dtype=dtype,
+        )
+        model = build_vit(spec, input_tensor=input_tensor, name=name or build.__name__.lower())
+        return _with_weights(model, weights)
+
+    return _named(build, name, _VIT_DOC, **_vit_facts(name, size))
+
+
+def bit_constructor(name, size):
+    """The constructor of a BiT ResNet, from its `BiTSize`."""
+
+    def build(
+        include_top=True,
+        weights="imagenet",
+        input_tensor=None,
+        input_shape=None,
+        pooling=None,
+        classes=None,
+        classifier_activation="softmax",
+        *,
+        include_preprocessing=False,
+        dtype=None,
+        name=None,
+    ):
+        height, width, channels = _image_shape(input_shape, input_tensor)
+        spec = BiTSpec(
+            image_size=(height, width),
+            num_layers=size.num_layers,
+            width=size.width,
+            channels=channels,
+            classes=1000 if classes is None else classes,
+            include_top=include_top,
+            classifier_activation=classifier_activation,
+            pooling=pooling,
+            include_preprocessing=include_preprocessing,
+            dtype=dtype,
+        )
+        model = build_bit(spec, input_tensor=input_tensor, name=name or build.__name__.lower())
+        return _with_weights(model, weights)
+
+    return _named(
+        build,
+        name,
+        _BIT_DOC,
+        title=name.replace("_", "-"),
+        paper="arXiv 1912.11370",
+        parameters=f"stages of {size.num_layers} units, {64 * size.width} channels in the stem",
+        sizes="H and W are any",
+        output="`(B, C')`, or `(B, h, w, C')`",
+        example="(160, 224, 3)",
+    )
+
+
+def _vit_facts(name, size):
+    stem, letters, number = re.fullmatch(r"(?:(R\d*)_)?ViT_([A-Za-z]+)(\d+)", name).groups()
+    parameters = f"{size.num_layers} blocks of width {size.hidden_dim}, {size.num_heads} heads"
+    patch, reduction = size.patch_size, 1
+    if size.resnet is None:
+        sizes = f"H and W are multiples of {patch}"
+        parameters += f", patches of {patch}x{patch}"
+    else:
+        reduction = 2 ** num_halvings(size.resnet)
+        sizes = f"ceil(H / {reduction}) is a multiple of {patch}, as with W" if patch > 1 else None
+        parameters += f", on a ResNet of {size.resnet} units"
+    return {
+        "title": f"{f'{stem}+' if stem else ''}ViT-{letters}/{number}",
+        "paper": "arXiv 2010.11929",
+        "parameters": parameters,
+        "sizes": sizes or "H and W are any",
+        "output": "`(B, D)`, or `(B, N, D)`",
+        "example": f"({12 * patch * reduction}, {16 * patch * reduction}, 3)",
+    }
+
+
+def _named(build, name, doc, **facts):
+    build.__name__ = build.__qualname__ = name
+    build.__module__ = "keras_vit"
+    build.__doc__ = doc.format(name=name, **facts)
+    return build
+
+
+def _with_weights(model, weights):
+    if weights is not None:
+        load_own_weights(model, weights)
+    return model
+
+
+def _image_shape(input_shape, input_tensor):
+    """`(H, W, C)` from the arguments of a named constructor."""
+    if input_tensor is not None and isinstance(input_tensor, keras.KerasTensor):
+        tensor_shape = tuple(input_tensor.shape[1:])
+        if input_shape is not None and tuple(input_shape) != tensor_shape:
+            raise ValueError(
+                "`input_shape` and `input_tensor` must agree. Received: "
+                f"input_shape={tuple(input_shape)}, input_tensor.shape={tuple(input_tensor.shape)}"
+            )
+        input_shape = tensor_shape
+    shape = (224, 224, 3) if input_shape is None else input_shape
+    if not isinstance(shape, (tuple, list)) or len(shape) != 3 or None in shape:
+        raise ValueError(
+            "`input_shape` must be `(height, width, channels)`, all known. "
+            f"Received: input_shape={shape!r}"
+        )
+    return tuple(checks.positive_integer(size, "input_shape") for size in shape)
