@@ -40,7 +40,8 @@ class Layer(keras.layers.Layer):
         super().build_from_config(config)
         policies = config.get("quantized", {})
         for layer in self._flatten_layers(include_self=False):
-            if self._name_of(layer) in policies:
+            # A dropout has no path before its first call.
+            if layer.path is not None and self._name_of(layer) in policies:
                 layer.dtype_policy = policies[self._name_of(layer)]
 
     def _name_of(self, layer):
