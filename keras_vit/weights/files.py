@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from keras_vit.weights import google, huggingface, safetensors, timm
+from keras_vit.weights import bit, google, huggingface, safetensors, timm
 from keras_vit.weights.atomic import atomic_write
 from keras_vit.weights.checkpoint import Checkpoint
 from keras_vit.weights.mapping import strip_wrappers
@@ -110,8 +110,9 @@ def read(file: CheckpointFile, num_heads: int | None = None) -> Checkpoint:
             f"Received: path='{file.path}'"
         )
     format_name = detect_format(file.arrays)
-    if format_name == "google":
-        return google.read(file.arrays, metadata=file.metadata)
+    if format_name in ("google", "bit"):
+        reader = google.read if format_name == "google" else bit.read
+        return reader(file.arrays, metadata=file.metadata)
     reader = timm.read if format_name == "timm" else huggingface.read
     return reader(file.arrays, num_heads=num_heads, config=file.config, metadata=file.metadata)
 
@@ -120,11 +121,12 @@ SIGNATURES = {
     "google": ("embedding/kernel", "Transformer/encoder_norm/scale"),
     "huggingface": ("embeddings.patch_embeddings.projection.weight", "embeddings.cls_token"),
     "timm": ("patch_embed.proj.weight", "blocks.0.norm1.weight"),
+    "bit": ("resnet/group_norm/gamma", "resnet/block1/unit01/a/group_norm/gamma"),
 }
 
 
 def detect_format(keys: Iterable[str]) -> str:
-    """`"google"`, `"timm"` or `"huggingface"`, by the names that a checkpoint's keys end with.
+    """`"google"`, `"timm"`, `"huggingface"` or `"bit"`, by the names that the keys end with.
 
     Raises:
         ValueError: if they are of none of these.
@@ -139,7 +141,8 @@ def detect_format(keys: Iterable[str]) -> str:
             return format_name
     raise ValueError(
         "The names in a checkpoint must be those that google-research/vision_transformer, "
-        "big_vision, timm or transformers give a Vision Transformer. "
+        "big_vision, timm or transformers give a Vision Transformer, or those of the released BiT "
+        "ResNets. "
         f"Received: {len(names)} keys such as {sorted(names)[:8]}"
     )
 

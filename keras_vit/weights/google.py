@@ -269,6 +269,7 @@ def _refuse(weights, facts):
         "a ResNet of another origin": (
             "stem_conv/kernel" in weights and facts.get("origin", "google") != "google"
         ),
+        "kernels that have been standardised for good": bool(facts.get("folded")),
     }
     checkpoint.refuse(FORMAT, reasons, facts)
 

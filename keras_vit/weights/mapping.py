@@ -243,15 +243,22 @@ class Unmatched(Exception):
         super().__init__(missing, unknown)
         self.missing, self.unknown = missing, unknown
 
-    def explained(self, format_name: str, sources: Mapping, hints: Mapping[str, str]) -> ValueError:
+    def explained(
+        self,
+        format_name: str,
+        sources: Mapping,
+        hints: Mapping[str, str],
+        kind: str = "Vision Transformer",
+    ) -> ValueError:
         """The error for a user, with the names as they are in the file.
 
         Args:
             format_name: What the checkpoint was read as.
             sources: `{name in the table: Source}`.
             hints: `{pattern: what such names are}`.
+            kind: What the checkpoint was to hold.
         """
-        lines = [f"The checkpoint must hold a Vision Transformer in {format_name} names."]
+        lines = [f"The checkpoint must hold a {kind} in {format_name} names."]
         if self.missing:
             lines.append(f"Missing: {self.missing}.")
         if self.unknown:

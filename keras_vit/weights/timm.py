@@ -301,6 +301,7 @@ def _refuse(weights, facts):
         # timm takes another epsilon from Python code only.
         "another LayerNorm epsilon than 1e-6": epsilon != checkpoint.CONSTANTS["timm"][1],
         "a ResNet of another origin": hybrid and facts.get("origin", "google") != "timm",
+        "kernels that have been standardised for good": bool(facts.get("folded")),
     }
     checkpoint.refuse(FORMAT, reasons, facts)
 
