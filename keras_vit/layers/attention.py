@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_vit.layers import checks
 from keras_vit.layers.base import Layer
+from keras_vit.layers.platform import jax_on_cpu
 from keras_vit.layers.relative_position import RelativePosition
 from keras_vit.layers.seeds import resolve_seed
 
@@ -82,11 +83,8 @@ class MultiHeadAttention(Layer):
 
     def call(self, query, value=None, training=None):
         query, key, value, bias = self._heads(query, value)
-        if (self.dropout is not None and training) or not _fused_attention_runs(self.compute_dtype):
-            weights = self._softmax(query, key, bias)
-            if self.dropout is not None:
-                weights = self.dropout(weights, training=training)
-            heads = ops.einsum("bhqk,bkhd->bqhd", weights, value)
+        if (self.dropout is not None and training) or jax_on_cpu():
+            heads = self._explicit_attention(query, key, value, bias, training)
         else:
             heads = ops.dot_product_attention(query, key, value, bias=bias, scale=1.0)
         return self.output_projection(heads)
@@ -102,7 +100,7 @@ class MultiHeadAttention(Layer):
             Float tensor `(B, h, N, M)`; each query's row sums to 1. float32 for 16-bit policies.
         """
         query, key, _, bias = self._heads(query, value)
-        return self._softmax(query, key, bias, keep_float32=True)
+        return self._softmax(query, key, bias, dtype=None)
 
     def compute_output_shape(self, query_shape, value_shape=None):
         return query_shape
@@ -117,14 +115,22 @@ class MultiHeadAttention(Layer):
         bias = None if self.relative_position is None else self.relative_position(query)
         return query, key, value, bias
 
-    def _softmax(self, query, key, bias, keep_float32=False):
-        logits = ops.einsum("bqhd,bkhd->bhqk", query, key)
+    def _explicit_attention(self, query, key, value, bias, training):
+        weights = self._softmax(query, key, bias, self.compute_dtype)
+        if self.dropout is not None:
+            weights = self.dropout(weights, training=training)
+        heads = ops.matmul(weights, ops.transpose(value, (0, 2, 1, 3)))  # (B, h, N, d)
+        return ops.transpose(heads, (0, 2, 1, 3))
+
+    def _softmax(self, query, key, bias, dtype):
+        logits = ops.matmul(ops.transpose(query, (0, 2, 1, 3)), ops.transpose(key, (0, 2, 3, 1)))
         if bias is not None:
             logits = logits + bias
         # In 16 bits neither the largest logits nor a sum over many keys keeps its digits.
-        dtype = "float32" if keras.backend.standardize_dtype(logits.dtype) in _HALF else None
-        weights = ops.softmax(logits if dtype is None else ops.cast(logits, dtype), axis=-1)
-        return weights if keep_float32 else ops.cast(weights, self.compute_dtype)
+        if keras.backend.standardize_dtype(logits.dtype) in ("float16", "bfloat16"):
+            logits = ops.cast(logits, "float32")
+        weights = ops.softmax(logits, axis=-1)  # (B, h, N, M)
+        return weights if dtype is None else ops.cast(weights, dtype)
 
     def _projection(self, name, equation, output_shape, bias_axes, input_shape):
         # Keras takes the fans from the equation, so that the kernel is initialised as the
@@ -160,13 +166,3 @@ class MultiHeadAttention(Layer):
         )
         relative_position.build(heads_shape)
         return relative_position
-
-
-_HALF = ("float16", "bfloat16")
-
-
-def _fused_attention_runs(dtype):
-    """False for float16 on a CPU under JAX, where XLA has no such product (JAX 0.10)."""
-    if dtype != "float16" or keras.backend.backend() != "jax":
-        return True
-    return not keras.distribution.list_devices()[0].startswith("cpu")
