@@ -1,6 +1,7 @@
 """Learned one-dimensional position embedding, and the base that the other kinds share."""
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_vit.layers import checks
@@ -85,3 +86,20 @@ class PositionEmbedding(AbsolutePositions):
 
     def rows_of_tokens(self):
         return self.table
+
+    # The number of rows does not tell the grid: 2 x 8 patches have as many as 4 x 4. So files have
+    # the grid beside the table.
+
+    def save_own_variables(self, store):
+        super().save_own_variables(store)
+        store["grid"] = np.asarray(self.grid)
+
+    def load_own_variables(self, store):
+        if "grid" in store and tuple(store["grid"][:]) != self.grid:
+            raise ValueError(
+                f"The positions in the file are for another grid of patches than the model's. "
+                f"Received: grid={tuple(int(n) for n in store['grid'][:])} in the file, "
+                f"grid={self.grid} in the model. `keras_vit.load_weights(model, path)` resamples "
+                "them."
+            )
+        self.table.assign(store["0"])
