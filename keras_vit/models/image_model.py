@@ -42,12 +42,16 @@ class ImageModel(keras.Model):
         self._check_images(inputs)
         return super().call(inputs, training=training, mask=mask)
 
+    def fit(self, *args, **kwargs):
+        with self._usable_after_errors():
+            return super().fit(*args, **kwargs)
+
     def evaluate(self, *args, **kwargs):
-        with self._synced_state():
+        with self._usable_after_errors():
             return super().evaluate(*args, **kwargs)
 
     def predict(self, *args, **kwargs):
-        with self._synced_state():
+        with self._usable_after_errors():
             return super().predict(*args, **kwargs)
 
     def _check_images(self, inputs):
@@ -68,18 +72,24 @@ class ImageModel(keras.Model):
     # raises it leaves them empty: all weights are lost. The two methods below keep them. Emptying
     # saves nothing, as the arrays are donated to the step anyway.
     # https://github.com/keras-team/keras/pull/21019 mended only the later batches of `fit`.
+    # On TensorFlow, a step whose first trace raised cannot make the optimizer's variables any more.
 
     def _purge_model_variables(self, **kwargs):
         pass
 
     @contextlib.contextmanager
-    def _synced_state(self):
+    def _usable_after_errors(self):
         try:
             yield
         except BaseException:
             if keras.backend.backend() == "jax":
                 self.jax_state_sync()  # what the last batch that ended left
+            elif keras.backend.backend() == "tensorflow" and not self._has_trained():
+                self.train_function = None  # traced anew by the next fit
             raise
+
+    def _has_trained(self):
+        return self.compiled and self.optimizer.built
 
 
 def _fits(sizes, wanted):
