@@ -54,7 +54,7 @@ def _check_same_paths(sources, targets, purpose):
 
 def _copy_trainable(model, new_model):
     """What was frozen stays frozen, whole layers and single variables alike."""
-    for layer in model.layers:
+    for layer in model.layers[1:]:  # after the input, whose name may be the user's
         new_model.get_layer(layer.name).trainable = layer.trainable
     for variable, new_variable in zip(model.weights, new_model.weights, strict=True):
         new_variable.trainable = variable.trainable
