@@ -51,11 +51,13 @@ class MultiHeadAttention(Layer):
     ):
         super().__init__(**kwargs)
         self.num_heads = checks.positive_integer(num_heads, "num_heads")
-        self.qk_norm = qk_norm
-        self.layer_norm_epsilon = layer_norm_epsilon
+        self.qk_norm = checks.boolean(qk_norm, "qk_norm")
+        self.layer_norm_epsilon = checks.positive_number(layer_norm_epsilon, "layer_norm_epsilon")
         self.dropout_rate = checks.rate(dropout_rate, "dropout_rate")
-        self.relative_grid = relative_grid and checks.pair(relative_grid, "relative_grid")
-        self.prefix_tokens = prefix_tokens
+        self.relative_grid = relative_grid
+        if relative_grid is not None:
+            self.relative_grid = checks.pair(relative_grid, "relative_grid")
+        self.prefix_tokens = checks.positive_integer(prefix_tokens, "prefix_tokens", minimum=0)
         self.seed = resolve_seed(seed)
 
     def build(self, query_shape, value_shape=None):

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_vit.layers import checks
 from keras_vit.layers.attention import MultiHeadAttention
 from keras_vit.layers.base import Layer
 from keras_vit.layers.mlp import MLP
@@ -31,10 +32,10 @@ class AttentionPooling(Layer):
         self, num_heads, mlp_dim, activation="gelu_tanh", layer_norm_epsilon=1e-6, **kwargs
     ):
         super().__init__(**kwargs)
-        self.num_heads = num_heads
-        self.mlp_dim = mlp_dim
+        self.num_heads = checks.positive_integer(num_heads, "num_heads")
+        self.mlp_dim = checks.positive_integer(mlp_dim, "mlp_dim")
         self.activation = activation
-        self.layer_norm_epsilon = layer_norm_epsilon
+        self.layer_norm_epsilon = checks.positive_number(layer_norm_epsilon, "layer_norm_epsilon")
         self.attention = MultiHeadAttention(num_heads, name="attention", dtype=self.dtype_policy)
         self.norm = keras.layers.LayerNormalization(
             epsilon=layer_norm_epsilon, name="norm", dtype=self.dtype_policy

@@ -36,9 +36,23 @@ def positive_integer(value, name, minimum=1):
     return int(value)
 
 
+def number(value, name):
+    """`value` as a float."""
+    if not _is_real(value):
+        raise ValueError(f"`{name}` must be a number. Received: {name}={value!r}")
+    return float(value)
+
+
+def positive_number(value, name):
+    """`value` as a float above 0."""
+    if not _is_real(value) or not value > 0:
+        raise ValueError(f"`{name}` must be a positive number. Received: {name}={value!r}")
+    return float(value)
+
+
 def rate(value, name):
     """`value` as a float in [0, 1), the share that a dropout removes."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 <= value < 1:
+    if not _is_real(value) or not 0 <= value < 1:
         raise ValueError(
             f"`{name}` must be a number from 0 up to, but not including, 1. "
             f"Received: {name}={value!r}"
@@ -103,6 +117,20 @@ def image_shape(shape):
             f"channels. Received: shape={tuple(shape)}"
         )
     return tuple(shape)
+
+
+def token_shape(shape):
+    """`shape` as `(batch, number, width)`, the width known."""
+    if len(shape) != 3 or shape[2] is None:
+        raise ValueError(
+            "Tokens must be `(batch, number, width)` with a known width. "
+            f"Received: shape={tuple(shape)}"
+        )
+    return tuple(shape)
+
+
+def _is_real(value):
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _is_integer(value):

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_vit.layers import checks
 from keras_vit.layers.base import Layer
 
 
@@ -18,9 +19,8 @@ class ClassToken(Layer):
     """
 
     def build(self, input_shape):
-        self.token = self.add_weight(
-            name="token", shape=(1, 1, input_shape[-1]), initializer="zeros"
-        )
+        _, _, hidden_dim = checks.token_shape(input_shape)
+        self.token = self.add_weight(name="token", shape=(1, 1, hidden_dim), initializer="zeros")
 
     def call(self, tokens):
         return prepend(self.token, tokens)

@@ -53,14 +53,16 @@ class EncoderBlock(Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.num_heads = num_heads
-        self.mlp_dim = mlp_dim
+        self.num_heads = checks.positive_integer(num_heads, "num_heads")
+        self.mlp_dim = checks.positive_integer(mlp_dim, "mlp_dim")
         self.activation = activation
-        self.layer_norm_epsilon = layer_norm_epsilon
+        self.layer_norm_epsilon = checks.positive_number(layer_norm_epsilon, "layer_norm_epsilon")
         self.dropout_rate = checks.rate(dropout_rate, "dropout_rate")
-        self.attention_dropout_rate = attention_dropout_rate
+        self.attention_dropout_rate = checks.rate(attention_dropout_rate, "attention_dropout_rate")
         self.drop_path_rate = checks.rate(drop_path_rate, "drop_path_rate")
         self.layer_scale = layer_scale
+        if layer_scale is not None:
+            self.layer_scale = checks.number(layer_scale, "layer_scale")
         self.qk_norm = qk_norm
         self.relative_grid = relative_grid
         self.prefix_tokens = prefix_tokens

@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_vit.layers import checks
 from keras_vit.layers.base import Layer
 
 
@@ -21,7 +22,7 @@ class LayerScale(Layer):
 
     def __init__(self, initial_value, **kwargs):
         super().__init__(**kwargs)
-        self.initial_value = initial_value
+        self.initial_value = checks.number(initial_value, "initial_value")
 
     def build(self, input_shape):
         self.gamma = self.add_weight(

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from keras_vit.layers import checks
 from keras_vit.layers.base import Layer
 
 
@@ -23,8 +24,21 @@ class PixelNormalization(Layer):
 
     def __init__(self, mean, std, **kwargs):
         super().__init__(autocast=False, **kwargs)
-        self.mean = tuple(float(value) for value in mean)
-        self.std = tuple(float(value) for value in std)
+        self.mean = _channel_values(mean, "mean", checks.number)
+        self.std = _channel_values(std, "std", checks.positive_number)
+        if len({1, len(self.mean), len(self.std)}) > 2:
+            raise ValueError(
+                "`mean` and `std` must have one value, or one for each channel. "
+                f"Received: mean={mean!r}, std={std!r}"
+            )
+
+    def build(self, input_shape):
+        channels = max(len(self.mean), len(self.std))
+        if channels > 1 and input_shape[-1] != channels:
+            raise ValueError(
+                f"`mean` and `std` are for {channels} channels. "
+                f"Received: shape={tuple(input_shape)}"
+            )
 
     def call(self, images):
         images = ops.cast(images, "float32")
@@ -33,3 +47,9 @@ class PixelNormalization(Layer):
 
     def compute_output_shape(self, input_shape):
         return input_shape
+
+
+def _channel_values(values, name, check):
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__") or not len(values):
+        raise ValueError(f"`{name}` must be a sequence of numbers. Received: {name}={values!r}")
+    return tuple(check(value, name) for value in values)

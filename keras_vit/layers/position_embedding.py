@@ -36,6 +36,7 @@ class AbsolutePositions(Layer):
         raise NotImplementedError
 
     def call(self, tokens):
+        self.check_tokens(tokens.shape)  # a single token would pass, as a broadcast
         table = self.rows_of_tokens()
         if self.skip_tokens:
             table = ops.pad(table, ((0, 0), (self.skip_tokens, 0), (0, 0)))

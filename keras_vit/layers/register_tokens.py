@@ -26,10 +26,11 @@ class RegisterTokens(Layer):
         self.num_tokens = checks.positive_integer(num_tokens, "num_tokens")
 
     def build(self, input_shape):
+        _, _, hidden_dim = checks.token_shape(input_shape)
         # Equal tokens would stay equal for ever, so they cannot start at zero as the class token.
         self.tokens = self.add_weight(
             name="tokens",
-            shape=(1, self.num_tokens, input_shape[-1]),
+            shape=(1, self.num_tokens, hidden_dim),
             initializer=keras.initializers.RandomNormal(stddev=0.02),
         )
 

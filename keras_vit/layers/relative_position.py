@@ -36,6 +36,7 @@ class RelativePosition(Layer):
         self.prefix_tokens = checks.positive_integer(prefix_tokens, "prefix_tokens", minimum=0)
 
     def build(self, input_shape):
+        self._check_queries(input_shape)
         initializer = keras.initializers.RandomNormal(stddev=0.02)
         rows, columns = self.grid
         self.table = self.add_weight(
@@ -62,6 +63,15 @@ class RelativePosition(Layer):
     def compute_output_shape(self, query_shape):
         batch, tokens, heads, _ = query_shape
         return (batch, heads, tokens, tokens)
+
+    def _check_queries(self, shape):
+        wanted = self.prefix_tokens + self.grid[0] * self.grid[1]
+        if len(shape) != 4 or shape[1] != wanted:
+            raise ValueError(
+                f"Queries must be `(batch, {wanted}, heads, width)`: {self.prefix_tokens} prefix "
+                f"tokens and a grid of {self.grid[0]}x{self.grid[1]} patches. "
+                f"Received: shape={tuple(shape)}"
+            )
 
 
 def offset_index(grid, prefix_tokens):

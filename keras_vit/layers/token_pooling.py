@@ -30,6 +30,14 @@ class TokenPooling(Layer):
         self.mode = checks.one_of(mode, "mode", MODES)
         self.prefix_tokens = checks.positive_integer(prefix_tokens, "prefix_tokens", minimum=0)
 
+    def build(self, input_shape):
+        _, number, _ = checks.token_shape(input_shape)
+        if self.mode != "token" and number is not None and number <= self.prefix_tokens:
+            raise ValueError(
+                "There are no patches after the prefix tokens. "
+                f"Received: shape={tuple(input_shape)}, prefix_tokens={self.prefix_tokens}"
+            )
+
     def call(self, tokens):
         if self.mode == "token":
             return tokens[:, 0]
