@@ -4,13 +4,11 @@ import re
 
 import keras
 
-from keras_vit.applications.own_weights import load_own_weights
+from keras_vit.applications.pretrained import build_with_weights
 from keras_vit.layers import checks
-from keras_vit.models.bit_resnet import build_bit
 from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.resnet_stem import num_halvings
 from keras_vit.models.spec import ViTSpec
-from keras_vit.models.vision_transformer import build_vit
 
 _BEGINNING = """Builds {title} ({paper}): {parameters}.
 
@@ -19,11 +17,13 @@ to 255 instead. Sizes are `(height, width)`.
 
 Args:
     include_top: Whether the model ends in the classifier.
-    weights: None for fresh weights, or the path of a file saved by a model of this kind:
-        `.weights.h5` or `.keras`.
+    weights: None for fresh weights; a name such as `"imagenet"` or `"imagenet21k"` (a wrong one
+        lists those that there are); the path of a file or folder (Google's `.npz`, timm's or
+        transformers' `.safetensors`, `.weights.h5`, `.keras`); or `"hf://organisation/repository"`.
+        The file decides the constants of its origin, the class token, registers and the like.
     input_tensor: A Keras tensor `(B, H, W, C)` to build on, or None.
     input_shape: `(H, W, C)`; {sizes}, C is any. None is
-        (224, 224, 3), or the shape of `input_tensor`.
+        the resolution of the weights, (224, 224, 3) without, or the shape of `input_tensor`.
 """
 
 _ENDING = """    dtype: Dtype or name of a dtype policy; None is Keras's global one.
@@ -44,7 +44,8 @@ _VIT_DOC = f"""{_BEGINNING}\
     pooling: What the classifier reads, or what is returned without a top: `"token"`, `"avg"` or
         `"max"` over the patches, or `"map"`. None is the class token with a top, and all tokens
         `(B, N, D)`, the class token first, without.
-    classes: Integer K; None is 1000.
+    classes: Integer K; None is the file's number, else 1000. Another number than the file's gives
+        a fresh zero head, for fine-tuning.
     classifier_activation: Name of the classifier's activation; None gives logits.
     include_preprocessing: Whether the model scales pixels of 0 to 255 itself.
     representation_size: None, or the width of a tanh layer before the classifier.
@@ -58,7 +59,8 @@ _VIT_DOC = f"""{_BEGINNING}\
 _BIT_DOC = f"""{_BEGINNING}\
     pooling: `"avg"` or `"max"` over the image. None is the average with a top, and the feature map
         `(B, h, w, C')` without.
-    classes: Integer K; None is 1000.
+    classes: Integer K; None is the file's number, else 1000. Another number than the file's gives
+        a fresh zero head, for fine-tuning.
     classifier_activation: Name of the classifier's activation; None gives logits.
     include_preprocessing: Whether the model scales pixels of 0 to 255 itself.
 {_ENDING}"""
@@ -110,8 +112,12 @@ def vit_constructor(name, size):
             include_preprocessing=include_preprocessing,
             dtype=dtype,
         )
-        model = build_vit(spec, input_tensor=input_tensor, name=name or build.__name__.lower())
-        return _with_weights(model, weights)
+        chosen = _chosen(input_shape, input_tensor, spec, classes=classes)
+        chosen.update(pooling=pooling, representation_size=representation_size)
+        if position_embedding != "learned":
+            chosen["position_embedding"] = position_embedding
+        name = name or build.__name__.lower()
+        return build_with_weights(build.__name__, spec, chosen, weights, input_tensor, name)
 
     return _named(build, name, _VIT_DOC, **_vit_facts(name, size))
 
@@ -145,8 +151,9 @@ def bit_constructor(name, size):
             include_preprocessing=include_preprocessing,
             dtype=dtype,
         )
-        model = build_bit(spec, input_tensor=input_tensor, name=name or build.__name__.lower())
-        return _with_weights(model, weights)
+        chosen = _chosen(input_shape, input_tensor, spec, classes=classes)
+        name = name or build.__name__.lower()
+        return build_with_weights(build.__name__, spec, chosen, weights, input_tensor, name)
 
     return _named(
         build,
@@ -189,10 +196,11 @@ def _named(build, name, doc, **facts):
     return build
 
 
-def _with_weights(model, weights):
-    if weights is not None:
-        load_own_weights(model, weights)
-    return model
+def _chosen(input_shape, input_tensor, spec, **others):
+    """The arguments that were given, for a file to agree with; see `build_with_weights`."""
+    if input_shape is None and input_tensor is None:
+        return others
+    return {"image_size": spec.image_size, "channels": spec.channels, **others}
 
 
 def _image_shape(input_shape, input_tensor):

@@ -182,9 +182,8 @@ def _step(path, checkpoint, spec, interpolation):
     if path == _first_kernel(spec) and path in checkpoint.weights:
         channels = shape_of(checkpoint.weights, path)[2]
         if channels != spec.channels:
-            how = (
-                f"channels {channels} to {spec.channels}: {_channel_rule(channels, spec.channels)}"
-            )
+            rule = "summed" if spec.channels == 1 else f"in turn, times {channels}/{spec.channels}"
+            how = f"channels {channels} to {spec.channels}: {rule}"
             return Step(path, (path,), lambda array: adapt_channels(array, spec.channels), how)
     if path in ("class_token/token", "register_tokens/tokens"):
         return _token_step(path, checkpoint, spec)
