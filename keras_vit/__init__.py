@@ -50,6 +50,8 @@ from keras_vit.models.macs import count_macs
 from keras_vit.models.resize import resize
 from keras_vit.models.spec import ViTSpec
 from keras_vit.models.vision_transformer import VisionTransformer
+from keras_vit.weights.loading import load_weights
+from keras_vit.weights.saving import save_weights
 
 __distribution__ = DISTRIBUTION
 __version__ = "0.1.0"
@@ -92,6 +94,8 @@ __all__ = [
     "count_macs",
     "fold_weight_standardization",
     "layers",
+    "load_weights",
     "optimizers",
     "resize",
+    "save_weights",
 ]

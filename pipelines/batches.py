@@ -1,4 +1,4 @@
-"""Arrays to batches: shuffled and cropped at random for training, whole and in order to evaluate."""
+"""Arrays to batches: shuffled and cropped at random to train, whole and in order to evaluate."""
 
 from pipelines._tensorflow import tf
 from pipelines.crops import random_boxes, resized_crops, whole_boxes
