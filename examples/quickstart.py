@@ -25,7 +25,7 @@ from pipelines.batches import evaluation_batches, training_batches
 from pipelines.sources.fashion_mnist import CLASS_NAMES, fashion_mnist
 
 LOW, HIGH = (20, 20), (28, 28)  # pixels: grids of 5x5 and 7x7 patches
-BATCH_SIZE = 64
+BATCH_SIZE = 50
 
 
 def main(arguments=None):
@@ -40,10 +40,10 @@ def main(arguments=None):
     model = keras_vit.VisionTransformer(
         image_size=LOW,
         patch_size=4,
-        num_layers=6,
+        num_layers=4,
         num_heads=4,
-        hidden_dim=64,
-        mlp_dim=128,
+        hidden_dim=96,
+        mlp_dim=192,
         channels=1,
         classes=len(CLASS_NAMES),
         include_preprocessing=True,  # pixels of 0 to 255 go in
@@ -56,7 +56,7 @@ def main(arguments=None):
     results["accuracy_resampled"] = accuracy(larger, test)
     results["accuracy_fresh_positions"] = accuracy(with_fresh_positions(larger), test)
     print(f"\nFine-tuning at {HIGH[0]}x{HIGH[1]} pixels:")
-    high_history = fit(larger, train, options.finetune_epochs, 1e-3, options)
+    high_history = fit(larger, train, options.finetune_epochs, 1.5e-3, options)
     results["accuracy_high"] = accuracy(larger, test)
 
     path = options.out / "fashion_mnist.keras"
@@ -76,12 +76,12 @@ def fit(model, train, epochs, learning_rate, options):
         0.0, steps - warmup, warmup_target=learning_rate, warmup_steps=warmup
     )
     model.compile(
-        keras_vit.optimizers.AdamW(schedule, weight_decay=0.1, global_clipnorm=1.0),
+        keras_vit.optimizers.AdamW(schedule, weight_decay=0.05, global_clipnorm=1.0),
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
     )
     batches = training_batches(
-        *train, model.spec.image_size, BATCH_SIZE, seed=options.seed, smallest_crop=0.85
+        *train, model.spec.image_size, BATCH_SIZE, seed=options.seed, smallest_crop=0.95
     )
     return model.fit(batches, epochs=epochs, shuffle=False).history  # it is shuffled already
 
@@ -166,8 +166,8 @@ def parse(arguments):
         description=__doc__.split("\n\n")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--epochs", type=int, default=16, help="epochs at the low resolution")
-    parser.add_argument("--finetune-epochs", type=int, default=6, help="epochs at the high one")
+    parser.add_argument("--epochs", type=int, default=10, help="epochs at the low resolution")
+    parser.add_argument("--finetune-epochs", type=int, default=10, help="epochs at the high one")
     parser.add_argument("--examples", type=int, default=10_000, help="images of each split to use")
     parser.add_argument("--seed", type=int, default=0, help="of weights, order and crops")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo"), help="folder")

@@ -94,6 +94,13 @@ def check_facts(facts, spec):
     if spec.family == "vit":
         _check_prefix(facts, spec)
         _check_constants(facts, spec)
+    if bool(facts.get("folded")) != spec.folded:
+        raise ValueError(
+            "The kernels of the file and of the model must both be raw, or both be standardised "
+            f"for good. Received: folded={bool(facts.get('folded'))} in the file, "
+            f"folded={spec.folded} in the model. Load raw kernels into a model as the builders "
+            "make it, and fold it then; `keras.saving.load_model` loads a folded one as it is."
+        )
 
 
 def _structure(facts, spec):
