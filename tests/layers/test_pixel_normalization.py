@@ -45,6 +45,13 @@ def test_half_for_both_gives_minus_one_to_one():
     np.testing.assert_allclose(call(layer, [images]).ravel(), [-1, 0, 1], atol=1e-7)
 
 
+def test_pixels_between_integers_are_not_rounded_to_16_bits():
+    # Near 204 bfloat16 has steps of 1, and a mean of 204 leaves only what is after the point.
+    layer = PixelNormalization((0.8,), (0.01,), dtype="mixed_bfloat16")
+    images = np.full((B, H, W, 3), 204.25, "float32")
+    assert_close(call(layer, [images]), np.full(images.shape, 0.25 / 255 / 0.01), 1e-2)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
