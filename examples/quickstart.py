@@ -41,7 +41,7 @@ def main(arguments=None):
         image_size=LOW,
         patch_size=4,
         num_layers=4,
-        num_heads=4,
+        num_heads=3,
         hidden_dim=96,
         mlp_dim=192,
         channels=1,
@@ -167,7 +167,7 @@ def parse(arguments):
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--epochs", type=int, default=10, help="epochs at the low resolution")
-    parser.add_argument("--finetune-epochs", type=int, default=10, help="epochs at the high one")
+    parser.add_argument("--finetune-epochs", type=int, default=9, help="epochs at the high one")
     parser.add_argument("--examples", type=int, default=10_000, help="images of each split to use")
     parser.add_argument("--seed", type=int, default=0, help="of weights, order and crops")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo"), help="folder")
