@@ -38,6 +38,14 @@ class ImageModel(keras.Model):
             config["spec"] = self.spec.to_dict()
         return config
 
+    def get_compile_config(self):
+        config = super().get_compile_config()
+        # Keras writes what `jit_compile="auto"` became on this backend. On another it may be wrong:
+        # uncompiled steps are slow on JAX, and compiled ones need a C++ compiler on PyTorch.
+        if config and config["jit_compile"] == keras.Sequential().jit_compile:
+            config["jit_compile"] = "auto"
+        return config
+
     def call(self, inputs, training=None, mask=None):
         self._check_images(inputs)
         return super().call(inputs, training=training, mask=mask)
