@@ -3,7 +3,9 @@
 Compare a model with `reference_vit.forward(spec, weights, images)`.
 """
 
+import contextlib
 import functools
+import gc
 import inspect
 from typing import NamedTuple
 
@@ -173,3 +175,11 @@ def assert_equal(actual, wanted):
     assert actual.keys() == wanted.keys()
     for path, value in wanted.items():
         np.testing.assert_array_equal(actual[path], value, err_msg=path)
+
+
+@contextlib.contextmanager
+def quick_quantisation():
+    """Keras collects garbage for each layer that it quantises: let it not search all of Python."""
+    gc.freeze()
+    yield
+    gc.unfreeze()

@@ -333,6 +333,7 @@ def test_lora_is_refused():
 @pytest.mark.filterwarnings("ignore:Layer .* does not have a `quantize` method:UserWarning")
 def test_quantised_models_are_refused():
     variant = build(num_layers=1)
-    variant.model.quantize("int8")
+    with small.quick_quantisation():
+        variant.model.quantize("int8")
     with pytest.raises(ValueError, match="quantisation, LoRA or surgery.*kernel_scale"):
         keras_vit.resize(variant.model, image_size=(40, 24))

@@ -204,7 +204,7 @@ def slope(spec, weights, images, path, direction, step=1e-4):
     ],
     ids=["token", "map", "avg"],
 )
-def test_one_training_step_follows_the_gradient_of_the_reference(fields):
+def test_one_training_step_follows_the_gradient_of_the_reference(as_users_run_it, fields):
     variant = build(**fields)
     model, spec = variant.model, variant.spec
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -240,7 +240,7 @@ JIT_ON_TORCH = pytest.mark.skipif(
 @pytest.mark.parametrize(
     "jit", [pytest.param(True, marks=JIT_ON_TORCH), False], ids=["jit", "eager"]
 )
-def test_compiled_and_eager_predictions_equal_the_reference(jit):
+def test_compiled_and_eager_predictions_equal_the_reference(as_users_run_it, jit):
     # One block: tracing it takes torch half a minute.
     variant = build(num_layers=1, pooling="avg", class_token=False)
     variant.model.compile(jit_compile=jit, run_eagerly=not jit)
