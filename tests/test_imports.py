@@ -1,0 +1,77 @@
+"""Imports point one way, and the library needs little: read from the source, without running it."""
+
+import ast
+import pathlib
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+
+# Each folder may import itself and what stands before it.
+ORDER = (
+    {"layers"},
+    {"models"},
+    {"weights", "analysis", "optimizers"},
+    {"applications"},
+)
+LEVEL = {folder: level for level, folders in enumerate(ORDER) for folder in folders}
+
+# Imported inside the functions that need them, since not everybody has them.
+OPTIONAL = {"h5py", "jax", "matplotlib", "PIL", "huggingface_hub"}
+
+
+def sources(folder):
+    paths = sorted((ROOT / folder).rglob("*.py"))
+    assert len(paths) > 1
+    return paths
+
+
+def imports(path):
+    """(module, whether it is imported when the file is) for every import of a file."""
+    tree = ast.parse(path.read_text())
+    top = {id(node) for node in tree.body}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, id(node) in top) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide where a name comes from"
+            yield node.module, id(node) in top
+            yield from ((f"{node.module}.{alias.name}", id(node) in top) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", sources("keras_vit"), ids=lambda path: path.stem)
+def test_no_folder_imports_a_higher_one(path):
+    folder = path.relative_to(ROOT / "keras_vit").parts[0]
+    for module, _ in imports(path):
+        parts = module.split(".")
+        assert parts[0] != "pipelines", f"{path} imports {module}"
+        if folder in LEVEL and parts[0] == "keras_vit" and len(parts) > 1 and parts[1] in LEVEL:
+            other = parts[1]
+            lower = LEVEL[other] < LEVEL[folder]
+            assert other == folder or lower, f"{path} imports {module}"
+
+
+@pytest.mark.parametrize("folder", ["keras_vit", "pipelines", "examples", "tests"])
+def test_nobody_imports_keras_source(folder):
+    for path in sources(folder):
+        private = [module for module, _ in imports(path) if module.startswith("keras.src")]
+        assert not private, f"{path} imports {private}"
+
+
+def test_the_library_imports_keras_numpy_and_the_standard_library():
+    allowed = {"keras", "numpy", "keras_vit", *sys.stdlib_module_names}
+    for path in sources("keras_vit"):
+        for module, at_once in imports(path):
+            name = module.split(".")[0]
+            assert name in allowed or (name in OPTIONAL and not at_once), f"{path}: {module}"
+
+
+def test_one_file_imports_tensorflow():
+    importers = {
+        path.relative_to(ROOT).as_posix()
+        for path in [*sources("keras_vit"), *sources("pipelines"), *sources("examples")]
+        for module, _ in imports(path)
+        if module.split(".")[0] == "tensorflow"
+    }
+    assert importers == {"pipelines/_tensorflow.py"}
