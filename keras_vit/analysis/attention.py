@@ -40,7 +40,7 @@ def attention(model, images, layers=None, reduce=None, batch_size=8):
     spec = require_spec(model, "analysis.attention")
     if reduce is not None:
         checks.one_of(reduce, "reduce", REDUCTIONS)
-    blocks = [model.get_layer(f"block_{i}") for i in _block_indices(layers, spec.num_layers)]
+    blocks = [model.get_layer(f"block_{i}") for i in block_indices(layers, spec.num_layers)]
     heads = () if reduce else (spec.num_heads,)
     shape = (len(blocks), len(images), *heads, spec.num_tokens, spec.num_tokens)
     result = np.empty(shape, "float32")
@@ -83,7 +83,8 @@ def plot_attention(model, image, layer=-1):
     return figure
 
 
-def _block_indices(layers, num_layers):
+def block_indices(layers, num_layers):
+    """The indices, counted from 0, of the blocks that `layers` names."""
     indices = range(num_layers) if layers is None else layers
     indices = [indices] if isinstance(indices, numbers.Integral) else list(indices)
     wrong = [i for i in indices if not -num_layers <= i < num_layers]

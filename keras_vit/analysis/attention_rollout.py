@@ -4,7 +4,7 @@ import numpy as np
 from keras import ops
 
 from keras_vit.analysis.attention import attention
-from keras_vit.analysis.capture import layer_inputs
+from keras_vit.analysis.capture import checked_images, layer_inputs
 from keras_vit.analysis.figures import displayable, overlay, pyplot, remove_axes
 from keras_vit.models.image_model import require_spec
 
@@ -32,7 +32,7 @@ def attention_rollout(model, images, full=False, batch_size=8):
         ValueError: if the model has no spec or the images do not fit it.
     """
     spec = require_spec(model, "analysis.attention_rollout")
-    images = np.asarray(images)
+    images = checked_images(model, images)
     if full:
         shape = (len(images), spec.num_tokens, spec.num_tokens)
         start = np.broadcast_to(np.eye(spec.num_tokens, dtype="float32"), shape)

@@ -19,7 +19,7 @@ def layer_inputs(model, layers, images, batch_size):
     Yields:
         The slice of the batch and the list of tensors `(b, N, D)`, one a layer.
     """
-    images = _checked(model, images)
+    images = checked_images(model, images)
     inner = keras.Model(model.inputs, [layer.input for layer in layers])
     for start in range(0, len(images), batch_size):
         batch = slice(start, min(start + batch_size, len(images)))
@@ -27,7 +27,8 @@ def layer_inputs(model, layers, images, batch_size):
         yield batch, tokens if isinstance(tokens, (list, tuple)) else [tokens]
 
 
-def _checked(model, images):
+def checked_images(model, images):
+    """The images as an array, if they are at least one and such as the model takes."""
     images = np.asarray(images)
     wanted = tuple(model.inputs[0].shape)
     if images.ndim != 4 or images.shape[1:] != wanted[1:] or not len(images):

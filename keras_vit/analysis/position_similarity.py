@@ -3,6 +3,7 @@
 import numpy as np
 from keras import ops
 
+from keras_vit.analysis.attention import block_indices
 from keras_vit.analysis.figures import pyplot, remove_axes
 from keras_vit.models.image_model import require_spec
 
@@ -29,7 +30,7 @@ def position_similarity(model, layer=0):
         raise ValueError(
             "The model has no position embedding to compare. Received: position_embedding='none'"
         )
-    index = range(spec.num_layers)[layer]
+    (index,) = block_indices([layer], spec.num_layers)
     if spec.position_embedding == "relative":
         return _offset_similarity(model.get_layer(f"block_{index}"), spec.grid)
     own = spec.position_injection == "every_layer" and index > 0
