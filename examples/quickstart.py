@@ -80,8 +80,9 @@ def fit(model, train, epochs, learning_rate, options):
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
     )
+    # Flips only: in so few steps the model is still learning its images, not overfitting them.
     batches = training_batches(
-        *train, model.spec.image_size, BATCH_SIZE, seed=options.seed, smallest_crop=0.95
+        *train, model.spec.image_size, BATCH_SIZE, seed=options.seed, smallest_crop=1.0
     )
     return model.fit(batches, epochs=epochs, shuffle=False).history  # it is shuffled already
 
@@ -167,7 +168,7 @@ def parse(arguments):
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--epochs", type=int, default=10, help="epochs at the low resolution")
-    parser.add_argument("--finetune-epochs", type=int, default=9, help="epochs at the high one")
+    parser.add_argument("--finetune-epochs", type=int, default=10, help="epochs at the high one")
     parser.add_argument("--examples", type=int, default=10_000, help="images of each split to use")
     parser.add_argument("--seed", type=int, default=0, help="of weights, order and crops")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo"), help="folder")
