@@ -11,7 +11,7 @@ SETTING = "jax_disable_most_optimizations"
 @pytest.fixture(autouse=True)
 def quick_compilation():
     """For the tests of a folder whose conftest imports it: the compiler optimises little."""
-    with _setting(True):
+    with quickly():
         yield
 
 
@@ -20,6 +20,11 @@ def as_users_run_it(quick_compilation):
     """For a test of a compiled program: the compiler works as for any user."""
     with _setting(False):
         yield
+
+
+def quickly():
+    """A context, for fixtures that serve more than one test."""
+    return _setting(True)
 
 
 @contextlib.contextmanager

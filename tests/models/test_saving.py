@@ -9,6 +9,7 @@ import other_processes
 import pytest
 import small_models as small
 from other_processes import BACKENDS
+from quick_compilation import quickly
 from small_models import assert_close, build, call, expected_output
 
 import keras_vit
@@ -81,7 +82,11 @@ class Saved:
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """Models saved by this process; the one that was trained has gone a step further since."""
-    saved = Saved(tmp_path_factory.mktemp("saved"))
+    with quickly():
+        return save_all(Saved(tmp_path_factory.mktemp("saved")))
+
+
+def save_all(saved):
     for name in SAVED_VARIANTS:
         saved.add(name, small.variant(name))
     saved.add("quantised", quantised())
