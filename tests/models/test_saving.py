@@ -24,11 +24,18 @@ LEARNING_RATE, WEIGHT_DECAY = 0.01, 0.5
 
 # Positions of each kind, options of blocks, and layers with random state. Nearly all have the same
 # number of tokens, since every process compiles for every number.
-SAVED_VARIANTS = ["learned_shared", "2d_every_layer", "relative", "timm", "sincos_every_layer"]
+SAVED_VARIANTS = [
+    "learned_shared",
+    "2d_every_layer",
+    "relative",
+    "timm",
+    "sincos_every_layer",
+    "rates",
+]
 
 
 def compiled():
-    variant = build(num_layers=1, num_registers=2, dropout_rate=0.0)
+    variant = build(num_layers=1, num_registers=2)
     variant.model.compile(
         keras_vit.optimizers.AdamW(
             LEARNING_RATE, weight_decay=WEIGHT_DECAY, global_clipnorm=1.0, beta_2=0.9
