@@ -64,6 +64,11 @@ def read_checkpoint(file, spec, source_grid=None):
         source_grid: The grid of its positions, where the file does not tell.
     """
     if file.kind in keras_files.KINDS:
+        if source_grid is not None:
+            raise ValueError(
+                "Keras's own files know the grid of their positions: leave `source_grid` out. "
+                f"Received: source_grid={source_grid!r} for '{file.path}'"
+            )
         return keras_files.read(file.path, file.kind, spec)
     checkpoint = files.read(file, getattr(spec, "num_heads", None))
     if source_grid is not None:

@@ -176,6 +176,12 @@ def test_another_resolution_and_another_head_are_adapted_and_said(saved, file):
             np.testing.assert_array_equal(value, keras.ops.convert_to_numpy(theirs))
 
 
+@pytest.mark.parametrize("file", ["model.keras", "model.weights.h5"])
+def test_a_grid_for_a_file_that_knows_its_own_is_refused(saved, file):
+    with pytest.raises(ValueError, match="Received: source_grid="):
+        keras_vit.load_weights(saved[1], saved[0] / file, source_grid=(3, 2))
+
+
 def test_what_contradicts_the_file_is_refused(saved):
     with pytest.raises(ValueError, match="Received: representation_size=9"):
         tiny(weights=saved[0] / "model.npz", representation_size=9)
