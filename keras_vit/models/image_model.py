@@ -1,16 +1,15 @@
 """The Keras model that every builder returns: a functional graph that knows its spec."""
 
-import contextlib
-
 import keras
 
 from keras_vit.models.families import spec_from_dict
 from keras_vit.models.image_spec import ImageSpec
+from keras_vit.models.safe_training import SafeTraining
 from keras_vit.models.spec import ViTSpec
 
 
 @keras.saving.register_keras_serializable(package="keras_vit")
-class ImageModel(keras.Model):
+class ImageModel(SafeTraining, keras.Model):
     """A functional Keras model of images, with the spec that it was built from.
 
     It is made by the builders, for example `keras_vit.VisionTransformer`. It saves, loads,
@@ -38,29 +37,9 @@ class ImageModel(keras.Model):
             config["spec"] = self.spec.to_dict()
         return config
 
-    def get_compile_config(self):
-        config = super().get_compile_config()
-        # Keras writes what `jit_compile="auto"` became on this backend. On another it may be wrong:
-        # uncompiled steps are slow on JAX, and compiled ones need a C++ compiler on PyTorch.
-        if config and config["jit_compile"] == keras.Sequential().jit_compile:
-            config["jit_compile"] = "auto"
-        return config
-
     def call(self, inputs, training=None, mask=None):
         self._check_images(inputs)
         return super().call(inputs, training=training, mask=mask)
-
-    def fit(self, *args, **kwargs):
-        with self._usable_after_errors():
-            return super().fit(*args, **kwargs)
-
-    def evaluate(self, *args, **kwargs):
-        with self._usable_after_errors():
-            return super().evaluate(*args, **kwargs)
-
-    def predict(self, *args, **kwargs):
-        with self._usable_after_errors():
-            return super().predict(*args, **kwargs)
 
     def _check_images(self, inputs):
         images = keras.tree.flatten(inputs)
@@ -75,29 +54,6 @@ class ImageModel(keras.Model):
                 f"with height, width and channels known. Received: shape={shape}. Reshape or "
                 "resize the images, or resize the model: `keras_vit.resize(model, image_size=...)`."
             )
-
-    # On JAX, Keras empties the variables while fit, evaluate and predict run, and where a batch
-    # raises it leaves them empty: all weights are lost. The two methods below keep them. Emptying
-    # saves nothing, as the arrays are donated to the step anyway.
-    # https://github.com/keras-team/keras/pull/21019 mended only the later batches of `fit`.
-    # On TensorFlow, a step whose first trace raised cannot make the optimizer's variables any more.
-
-    def _purge_model_variables(self, **kwargs):
-        pass
-
-    @contextlib.contextmanager
-    def _usable_after_errors(self):
-        try:
-            yield
-        except BaseException:
-            if keras.backend.backend() == "jax":
-                self.jax_state_sync()  # what the last batch that ended left
-            elif keras.backend.backend() == "tensorflow" and not self._has_trained():
-                self.train_function = None  # traced anew by the next fit
-            raise
-
-    def _has_trained(self):
-        return self.compiled and self.optimizer.built
 
 
 def _fits(sizes, wanted):

@@ -22,7 +22,7 @@ def rebuild(model, spec, convert, purpose):
     Raises:
         ValueError: if the model has other variables than its spec describes, or layers before it.
     """
-    _check_begins_at_images(model, purpose)
+    check_begins_at_images(model, purpose)
     new_model = build_model(spec, name=model.name)
     targets = {variable.path: variable for variable in new_model.weights}
     sources = {variable.path: variable for variable in model.weights}
@@ -33,7 +33,8 @@ def rebuild(model, spec, convert, purpose):
     return new_model
 
 
-def _check_begins_at_images(model, purpose):
+def check_begins_at_images(model, purpose):
+    """Raises a ValueError if there are layers of the user's before the model's own."""
     if len(model.inputs) != 1 or model.get_layer(index=1).name not in FIRST_LAYERS:
         raise ValueError(
             f"`{purpose}` rebuilds the model from its image input, but this one was built on an "
