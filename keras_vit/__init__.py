@@ -46,6 +46,7 @@ from keras_vit.models.bit_resnet import BiTResNet
 from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.fold import fold_weight_standardization
 from keras_vit.models.image_model import ImageModel
+from keras_vit.models.layout import layout_map
 from keras_vit.models.macs import count_macs
 from keras_vit.models.resize import resize
 from keras_vit.models.spec import ViTSpec
@@ -94,6 +95,7 @@ __all__ = [
     "count_macs",
     "fold_weight_standardization",
     "layers",
+    "layout_map",
     "load_weights",
     "optimizers",
     "resize",
