@@ -19,6 +19,7 @@ from keras_vit.applications.bit_resnets import (
     BiT_R152x4,
     BiT_R200x3,
 )
+from keras_vit.applications.decode import decode_predictions
 from keras_vit.applications.hybrids import (
     R26_ViT_B32,
     R26_ViT_S32,
@@ -28,6 +29,7 @@ from keras_vit.applications.hybrids import (
     R50_ViT_L32,
     R_ViT_Ti16,
 )
+from keras_vit.applications.preprocess import preprocess_input
 from keras_vit.applications.vision_transformers import (
     ViT_B8,
     ViT_B16,
@@ -93,11 +95,13 @@ __all__ = [
     "VisionTransformer",
     "analysis",
     "count_macs",
+    "decode_predictions",
     "fold_weight_standardization",
     "layers",
     "layout_map",
     "load_weights",
     "optimizers",
+    "preprocess_input",
     "resize",
     "save_weights",
 ]
