@@ -78,26 +78,37 @@ def variable_axes(model, mesh_shape):
         ValueError: if the mesh does not fit the model.
     """
     shapes = {variable.path: tuple(variable.shape) for variable in model.variables}
-    if "model" in mesh_shape:
-        axes = {path: model_axes(path) or (None,) * len(shape) for path, shape in shapes.items()}
-        _check_divides(shapes, axes, mesh_shape["model"], model)
-    elif "batch" in mesh_shape:
-        axes = {path: batch_axes(shape, mesh_shape["batch"]) for path, shape in shapes.items()}
-        _check_shards(axes, mesh_shape["batch"], model)
-    else:
+    axes = {path: _axes(path, shape, mesh_shape) for path, shape in shapes.items()}
+    if not any(any(names) for names in axes.values()):
         raise ValueError(
-            "The mesh must have an axis 'batch', which splits images and variables, or 'model', "
-            f"which splits heads and MLPs. Received: axes={tuple(mesh_shape)}"
+            "The mesh must split something: an axis 'model' the attention heads and MLPs, 'batch' "
+            f"variables of {SMALLEST_SHARDED:,} numbers or more that it divides. "
+            f"Received: mesh={mesh_shape}, which splits nothing of model={model!r}"
         )
+    _check_divides(shapes, axes, mesh_shape)
     return axes
 
 
-def model_axes(path):
-    """The axes that split this variable by heads or by the MLP's width, or None."""
-    return next((axes for rule, axes in MODEL_AXES.items() if re.fullmatch(rule, path)), None)
+def axes_of(path, shape, mesh_shape):
+    """The same for one variable of this path and shape."""
+    axes = _axes(path, shape, mesh_shape)
+    _check_divides({path: shape}, {path: axes}, mesh_shape)
+    return axes
 
 
-def batch_axes(shape, devices):
+def _axes(path, shape, mesh_shape):
+    if "model" in mesh_shape:
+        rules = (axes for rule, axes in MODEL_AXES.items() if re.fullmatch(rule, path))
+        return next(rules, (None,) * len(shape))
+    if "batch" in mesh_shape:
+        return _longest_axis(shape, mesh_shape["batch"])
+    raise ValueError(
+        "The mesh must have an axis 'batch', which splits images and variables, or 'model', which "
+        f"splits heads and MLPs. Received: axes={tuple(mesh_shape)}"
+    )
+
+
+def _longest_axis(shape, devices):
     """The axes that split a variable of this shape over so many devices, its longest that can."""
     able = [k for k, size in enumerate(shape) if size % devices == 0]
     axes = [None] * len(shape)
@@ -119,26 +130,13 @@ def _rules(axes):
     return rules
 
 
-def _check_divides(shapes, axes, devices, model):
+def _check_divides(shapes, axes, mesh_shape):
     split = [shapes[path][names.index("model")] for path, names in axes.items() if "model" in names]
-    if not split:
-        raise ValueError(
-            "An axis 'model' splits attention heads and MLPs, which this model has not. Use a mesh "
-            f"of 'batch' alone. Received: model={model!r}"
-        )
     common = math.gcd(*split)
-    if common % devices:
+    if split and common % mesh_shape["model"]:
         sizes = [str(n) for n in range(1, common + 1) if common % n == 0]
         raise ValueError(
             "The mesh's axis 'model' must divide the number of heads and the width of the MLPs. "
-            f"Received: {devices} devices, for numbers of {sorted(set(split))}. "
+            f"Received: {mesh_shape['model']} devices, for numbers of {sorted(set(split))}. "
             f"Sizes that divide: {', '.join(sizes)}."
-        )
-
-
-def _check_shards(axes, devices, model):
-    if not any(any(names) for names in axes.values()):
-        raise ValueError(
-            f"No variable of {SMALLEST_SHARDED:,} numbers or more has an axis that {devices} "
-            f"devices divide, so there is nothing to shard. Received: model={model!r}"
         )

@@ -1,0 +1,98 @@
+"""PyTorch: a process group under torchrun, of which Keras 3.15's `fit` knows nothing.
+
+Without the averaging here every process would train a model of its own, silently. Keras 3.16 wraps
+models in DistributedDataParallel itself (https://github.com/keras-team/keras/pull/23316); the
+average of equal gradients is then the same again.
+"""
+
+import os
+
+import keras
+
+from pipelines.distribution import seeds, training
+from pipelines.distribution.engine import Engine
+
+
+class TorchEngine(Engine):
+    def start(self):
+        self._refuse_kind("data")
+        self._refuse_keras_distribution()
+        import torch
+
+        if self._processes > 1:
+            if not torch.distributed.is_initialized():
+                self._join(torch)
+            self.hosts = torch.distributed.get_world_size()
+            self.host = torch.distributed.get_rank()
+        self.replicas = self.hosts
+        self.enter_context(seeds.seeds_by_replica(lambda: self.host))
+        self.enter_context(training.watched(self))
+
+    def check(self, model):
+        seeds.check_seeds(model)
+
+    def prepare(self, model, data):
+        if self.hosts > 1:
+            _broadcast(model.variables)
+            if model.optimizer is not None:
+                _broadcast(model.optimizer.variables)
+                average_gradients(model.optimizer)
+
+    def metrics_result(self, model, result):
+        if self.hosts == 1:
+            return result()
+        import torch
+
+        values = [variable.value.detach().clone() for variable in model.metrics_variables]
+        for value in values:
+            torch.distributed.all_reduce(value)  # totals and counts alike
+        state = list(zip(model.metrics_variables, values, strict=True))
+        with keras.StatelessScope(state_mapping=state):
+            return result()
+
+    def gather(self, numbers):
+        if self.hosts == 1:
+            return super().gather(numbers)
+        import torch
+
+        shares = [None] * self.hosts
+        torch.distributed.all_gather_object(shares, list(numbers))
+        return shares
+
+    def _join(self, torch):
+        gpu = torch.cuda.is_available()
+        if gpu:
+            torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+        torch.distributed.init_process_group("nccl" if gpu else "gloo")
+        self.callback(torch.distributed.destroy_process_group)
+
+
+def _broadcast(variables):
+    """Gives every process the chief's values."""
+    import torch
+
+    for variable in variables:
+        torch.distributed.broadcast(variable.value.data, 0)
+
+
+def average_gradients(optimizer):
+    """Averages the gradients over the processes before the optimizer clips and applies them."""
+    import torch
+
+    if hasattr(optimizer, "_averages_gradients"):
+        return
+    apply = optimizer.apply
+
+    def average_and_apply(gradients, trainable_variables=None):
+        present = [gradient for gradient in gradients if gradient is not None]
+        # In one piece, since each reduction waits for the slowest process.
+        flat = torch.cat([gradient.reshape(-1) for gradient in present])
+        torch.distributed.all_reduce(flat)
+        flat /= torch.distributed.get_world_size()
+        parts = flat.split([gradient.numel() for gradient in present])
+        for gradient, part in zip(present, parts, strict=True):
+            gradient.copy_(part.view_as(gradient))
+        return apply(gradients, trainable_variables)
+
+    optimizer.apply = average_and_apply
+    optimizer._averages_gradients = True
