@@ -4,6 +4,7 @@ import dataclasses
 import pathlib
 import warnings
 
+from keras_vit.applications.class_names import imagenet_names
 from keras_vit.models.build import build_model
 from keras_vit.models.preprocessing import Preprocessing
 from keras_vit.models.resnet_stem import num_halvings
@@ -91,7 +92,8 @@ def settle(spec, chosen, found, entry, constructor):
     if spec.include_top:
         head, top = _top(spec, chosen, facts)
         changes.update(top)
-    changes.update(_descriptions(facts, entry, head, changes["channels"]))
+    keeps_head = spec.include_top and head == "strict"
+    changes.update(_descriptions(facts, entry, keeps_head, changes["channels"]))
     return dataclasses.replace(spec, **changes), head
 
 
@@ -102,6 +104,8 @@ def _read(file, spec, entry):
     found = loading.read_checkpoint(file, spec)
     if found.position_grid is None and entry is not None and checkpoint.POSITIONS in found.weights:
         found = found.with_grid(dataclasses.replace(spec, image_size=entry.resolution).grid)
+    if entry is not None and entry.label_set == "imagenet":
+        found = dataclasses.replace(found, facts={**found.facts, "class_names": imagenet_names()})
     return found
 
 
@@ -177,11 +181,11 @@ def _image_size(spec, found, entry):
     return tuple(patches * patch * reduction for patches, patch in sides)
 
 
-def _descriptions(facts, entry, head, channels):
+def _descriptions(facts, entry, keeps_head, channels):
     """Facts that travel with the weights: of the pixels, and of the classes where they are kept."""
     preprocessing = facts.get("preprocessing") or (entry.preprocessing if entry else None)
     known = {"preprocessing": loading.preprocessing_of(preprocessing or Preprocessing(), channels)}
-    if head == "strict" and facts.get("class_names") is not None:
+    if keeps_head and facts.get("class_names") is not None:
         known["class_names"] = facts["class_names"]
     return known
 
