@@ -50,6 +50,7 @@ from keras_vit.models.fold import fold_weight_standardization
 from keras_vit.models.image_model import ImageModel
 from keras_vit.models.layout import layout_map
 from keras_vit.models.macs import count_macs
+from keras_vit.models.masked_patch_prediction import MaskedPatchPrediction
 from keras_vit.models.resize import resize
 from keras_vit.models.spec import ViTSpec
 from keras_vit.models.vision_transformer import VisionTransformer
@@ -72,6 +73,7 @@ __all__ = [
     "BiT_R50x2",
     "BiT_R50x3",
     "ImageModel",
+    "MaskedPatchPrediction",
     "R26_ViT_B32",
     "R26_ViT_S32",
     "R50_ViT_B16",

@@ -10,11 +10,11 @@ def classifier(spec, x, dtype):
         activation=spec.classifier_activation,
         kernel_initializer="zeros",
         name="head",
-        dtype=_full_precision(dtype),
+        dtype=full_precision(dtype),
     )(x)
 
 
-def _full_precision(dtype):
+def full_precision(dtype):
     """So that softmax keeps its digits."""
     policy = keras.dtype_policies.get(dtype)
     return "float32" if policy.compute_dtype in ("float16", "bfloat16") else policy.name

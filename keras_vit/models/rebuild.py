@@ -2,6 +2,7 @@
 
 import keras
 
+from keras_vit.layers import initial_values
 from keras_vit.models.build import build_model
 
 FIRST_LAYERS = ("pixel_normalization", "patch_embedding", "stem_conv")
@@ -23,10 +24,11 @@ def rebuild(model, spec, convert, purpose):
         ValueError: if the model has other variables than its spec describes, or layers before it.
     """
     check_begins_at_images(model, purpose)
-    new_model = build_model(spec, name=model.name)
+    with initial_values.skipped():
+        new_model = build_model(spec, name=model.name)
     targets = {variable.path: variable for variable in new_model.weights}
     sources = {variable.path: variable for variable in model.weights}
-    _check_same_paths(sources, targets, purpose)
+    check_same_paths(sources, targets, purpose)
     for path, source in sources.items():
         targets[path].assign(convert(path, keras.ops.convert_to_numpy(source)))
     _copy_trainable(model, new_model)
@@ -43,7 +45,8 @@ def check_begins_at_images(model, purpose):
         )
 
 
-def _check_same_paths(sources, targets, purpose):
+def check_same_paths(sources, targets, purpose):
+    """Raises a ValueError unless both have the same paths: those in the model and in its spec."""
     unknown, missing = sorted(sources.keys() - targets), sorted(targets.keys() - sources)
     if unknown or missing:
         raise ValueError(
