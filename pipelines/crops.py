@@ -1,6 +1,45 @@
-"""Crops of a whole batch at once. A box is (top, left, bottom, right) in shares of the image."""
+"""What a model is evaluated on, and crops of a whole batch at once.
+
+A box is (top, left, bottom, right) in shares of the image.
+"""
+
+import math
 
 from pipelines._tensorflow import tf
+
+
+def evaluation_view(image, spec):
+    """An image as the model is evaluated on it, by the facts that came with its weights.
+
+    The image is resized to the model's size over `crop_fraction`, both sides at once where
+    `crop_mode` is `"squash"`, and else until it covers that size; then the centre is cropped.
+
+    Args:
+        image: uint8 `(H, W, C)`, or images `(B, H, W, C)` of one size.
+        spec: A model's `spec`, for its `image_size` and `preprocessing`.
+
+    Returns:
+        uint8 `(*image_size, C)`, or `(B, *image_size, C)`, rounded to the nearest.
+    """
+    facts = spec.preprocessing
+    image = tf.convert_to_tensor(image)
+    height, width = spec.image_size
+    size = tf.constant([math.floor(side / facts.crop_fraction) for side in (height, width)])
+    if facts.crop_mode == "center":
+        size = _covering(tf.shape(image)[-3:-1], size)
+    resized = tf.image.resize(image, size, facts.resize_method, antialias=facts.antialias)
+    resized = tf.cast(tf.clip_by_value(tf.round(resized), 0.0, 255.0), "uint8")
+    top, left = tf.unstack((size - [height, width]) // 2)
+    view = resized[..., top : top + height, left : left + width, :]
+    return tf.ensure_shape(view, (*image.shape[:-3], height, width, image.shape[-1]))
+
+
+def _covering(sides, size):
+    """The smallest size of the aspect of `sides` that covers `size`, int32 `(2,)`."""
+    scale = tf.reduce_max(tf.cast(size, "float64") / tf.cast(sides, "float64"))
+    # The side that decides is exact; the other is cut to a whole number, as torchvision does.
+    covering = tf.cast(tf.cast(sides, "float64") * scale + 1e-6, "int32")
+    return tf.maximum(covering, size)
 
 
 def whole_boxes(count):

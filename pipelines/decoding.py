@@ -1,0 +1,355 @@
+"""Encoded images to pixels, by content and by one rule for every kind of file.
+
+The rule: the first frame, turned as its EXIF orientation says, laid on white where it is
+transparent, 16 bits a channel divided by 257 (so that 65535 is 255), palettes resolved, and grey
+from colours by the weights 0.299, 0.587 and 0.114. JPEG and PNG are decoded by TensorFlow; what
+TensorFlow cannot do right, such as CMYK, GIF, WEBP, BMP and TIFF, by Pillow.
+"""
+
+import io
+import os
+
+import numpy as np
+
+from pipelines._tensorflow import tf
+
+WHITE = 255
+LUMA = (19595, 38470, 7471)  # 0.299, 0.587, 0.114 in 65536ths
+
+# How an image is decoded; the order is that of the branches below.
+_JPEG, _PNG, _OTHER = range(3)
+
+
+def decode(data, channels=3):
+    """The pixels of an encoded image, upright. Works in a `tf.data` map and eagerly.
+
+    Args:
+        data: Scalar string tensor or bytes, a whole file.
+        channels: 3 for RGB or 1 for grey.
+
+    Returns:
+        uint8 `(H, W, channels)`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: if it cannot be decoded. It does not know the file's name;
+            `read_image` does.
+    """
+    check_channels(channels)
+    data = tf.convert_to_tensor(data)
+    branches = [
+        lambda: _turn(tf.io.decode_jpeg(data, channels=channels), _jpeg_orientation(data)),
+        lambda: _turn(_decode_png(data, channels), _png_orientation(data)),
+        lambda: _decode_other(data, channels),
+    ]
+    return tf.ensure_shape(tf.switch_case(_kind(data), branches), (None, None, channels))
+
+
+def decode_crop(data, box, channels=3):
+    """A part of `decode(data, channels)`. Of a JPEG only the rows that are needed are decoded.
+
+    Args:
+        data: Scalar string tensor or bytes, a whole file.
+        box: int32 `(4,)`: top, left, height and width in pixels of the upright image; or a
+            function that is given the upright image's size, int32 `(2,)`, and returns that.
+        channels: 3 for RGB or 1 for grey.
+
+    Returns:
+        uint8 `(height, width, channels)`.
+    """
+    check_channels(channels)
+    data = tf.convert_to_tensor(data)
+    draw = box if callable(box) else lambda size: box
+
+    def others():
+        image = decode(data, channels)
+        top, left, height, width = tf.unstack(tf.cast(draw(tf.shape(image)[:2]), "int32"))
+        return tf.image.crop_to_bounding_box(image, top, left, height, width)
+
+    jpeg = tf.equal(_kind(data), _JPEG)
+    crop = tf.cond(jpeg, lambda: _decode_crop_jpeg(data, draw, channels), others)
+    return tf.ensure_shape(crop, (None, None, channels))
+
+
+def read_image(path, channels=3):
+    """The pixels of an image file, upright.
+
+    Args:
+        path: Path, also of a kind that TensorFlow knows, such as `gs://`.
+        channels: 3 for RGB or 1 for grey.
+
+    Returns:
+        NumPy uint8 `(H, W, channels)`.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if it cannot be decoded; names the file and the reason.
+    """
+    check_channels(channels)
+    data = read_file(path)
+    try:
+        return decode(data, channels).numpy()
+    except (tf.errors.OpError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)} {fault(data, error)}") from error
+
+
+def read_file(path):
+    """The bytes of a file; FileNotFoundError where there is none."""
+    path = os.fspath(path)
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            return file.read()
+    except tf.errors.NotFoundError as error:
+        raise FileNotFoundError(f"There is no file {path}") from error
+
+
+def check_channels(channels):
+    """Raises a ValueError unless images can be decoded to so many channels."""
+    if channels not in (1, 3):
+        raise ValueError(
+            "Image files are decoded to 3 channels (RGB) or 1 (grey). "
+            f"Received: channels={channels}. Feed images of other channels as arrays."
+        )
+
+
+def fault(data, error):
+    """Why bytes could not be decoded, to be put behind the file's name.
+
+    Args:
+        data: Bytes of the file.
+        error: What `decode` raised.
+    """
+    if not data:
+        return "is empty (0 bytes)."
+    try:
+        decode_with_pillow(data, 3)
+    except ValueError as pillows:
+        return f"{pillows}"
+    # Pillow is content, so TensorFlow's reason is all there is.
+    reason = str(getattr(error, "message", error)).split("} ")[-1].split("\n")[0]
+    return f"cannot be decoded: {reason}"
+
+
+# --- What kind of file it is --------------------------------------------------------------------
+
+
+def _kind(data):
+    """int32 scalar: which branch decodes it. Errors of the header are raised here already."""
+    jpeg = tf.equal(tf.strings.substr(data, 0, 3), b"\xff\xd8\xff")
+    png = tf.equal(tf.strings.substr(data, 0, 8), b"\x89PNG\r\n\x1a\n")
+    return tf.case(
+        [(jpeg, lambda: _kind_of_jpeg(data)), (png, lambda: _kind_of_png(data))],
+        default=lambda: tf.constant(_OTHER),
+    )
+
+
+def _kind_of_jpeg(data):
+    height, width, components = tf.unstack(tf.image.extract_jpeg_shape(data))
+    # Of the two ways to store inks in a JPEG, TensorFlow knows one and shows the other as black.
+    inks = components > 3
+    return tf.where(inks | _too_large(height, width), _OTHER, _JPEG)
+
+
+def _kind_of_png(data):
+    width, height = _number(_bytes(data, 16, 4), 4), _number(_bytes(data, 20, 4), 4)
+    # TensorFlow 2.21 does not spread fewer than 8 bits over the range of 0 to 255.
+    few_bits = _bytes(data, 24, 1)[0] < 8
+    return tf.where(few_bits | _too_large(height, width), _OTHER, _PNG)
+
+
+def _too_large(height, width):
+    """Pillow refuses those, and says how to allow them."""
+    limit = _pixel_limit()
+    if limit is None:
+        return tf.constant(False)
+    return tf.cast(height, "int64") * tf.cast(width, "int64") > limit
+
+
+def _pixel_limit():
+    try:
+        from PIL import Image
+    except ModuleNotFoundError:
+        return 178_956_970  # Pillow's own, as it comes
+    return Image.MAX_IMAGE_PIXELS and 2 * Image.MAX_IMAGE_PIXELS
+
+
+# --- JPEG and PNG -------------------------------------------------------------------------------
+
+
+def _decode_crop_jpeg(data, draw, channels):
+    orientation = _jpeg_orientation(data)
+    size = tf.image.extract_jpeg_shape(data)[:2]
+    upright = tf.where(orientation >= 5, size[::-1], size)
+    box = _stored_box(tf.cast(draw(upright), "int32"), upright, orientation)
+    return _turn(tf.io.decode_and_crop_jpeg(data, box, channels=channels), orientation)
+
+
+def _decode_png(data, channels):
+    deep = tf.equal(_bytes(data, 24, 1)[0], 16)
+    pixels = tf.cond(
+        deep,
+        lambda: _eight_bits(tf.io.decode_png(data, 4, tf.uint16)),
+        lambda: tf.io.decode_png(data, 4),
+    )
+    transparent = tf.reduce_any(pixels[..., 3] < 255)
+    rgb = tf.cond(transparent, lambda: _on_white(pixels), lambda: pixels[..., :3])
+    return rgb if channels == 3 else _grey(rgb)
+
+
+def _eight_bits(pixels):
+    return tf.cast((tf.cast(pixels, "int32") + 128) // 257, "uint8")
+
+
+def _on_white(pixels):
+    pixels = tf.cast(pixels, "int32")
+    colour, alpha = pixels[..., :3], pixels[..., 3:]
+    return tf.cast((colour * alpha + WHITE * (255 - alpha) + 127) // 255, "uint8")
+
+
+def _grey(rgb):
+    luma = tf.reduce_sum(tf.cast(rgb, "int32") * tf.constant(LUMA), -1, keepdims=True)
+    return tf.cast((luma + 32768) // 65536, "uint8")
+
+
+# --- Orientation --------------------------------------------------------------------------------
+
+
+def _jpeg_orientation(data):
+    return _orientation_behind(tf.strings.substr(data, 0, 1 << 18), b"Exif\0\0")
+
+
+def _png_orientation(data):
+    return _orientation_behind(data, b"eXIf")
+
+
+def _orientation_behind(data, mark):
+    """int32 scalar of 1 to 8: what the EXIF block says that follows the mark, 1 without one."""
+    parts = tf.strings.split(data, mark, maxsplit=1)
+    return tf.cond(
+        tf.shape(parts)[0] > 1,
+        lambda: _tiff_orientation(tf.strings.substr(parts[1], 0, 1 << 16)),
+        lambda: tf.constant(1),
+    )
+
+
+def _tiff_orientation(block):
+    """The orientation in an EXIF block, 1 where the block is damaged or has none."""
+    block = tf.io.decode_raw(tf.strings.join([block, b"\0" * 16]), tf.uint8)  # never too short
+    block = tf.cast(block, "int64")
+    big = tf.reduce_all(tf.equal(block[:4], [77, 77, 0, 42]))  # "MM": the large end first
+    little = tf.reduce_all(tf.equal(block[:4], [73, 73, 42, 0]))
+
+    directory = tf.minimum(_number(block[4:8], 4, big), tf.size(block, tf.int64) - 2)
+    count = _number(block[directory : directory + 2], 2, big)
+    entries = block[directory + 2 : directory + 2 + 12 * count]
+    entries = tf.reshape(entries[: tf.size(entries) // 12 * 12], (-1, 12))
+    tags, types = _number(entries[:, :2], 2, big), _number(entries[:, 2:4], 2, big)
+    found = tf.equal(tags, 0x0112) & tf.equal(types, 3)
+    values = tf.boolean_mask(_number(entries[:, 8:10], 2, big), found)
+    value = tf.cast(tf.concat([values, [1]], 0)[0], "int32")
+    known = (big | little) & (value >= 1) & (value <= 8)
+    return tf.where(known, value, 1)
+
+
+def _turn(image, orientation):
+    """The upright image. Orientations 5 to 8 lie on their side."""
+    return tf.cond(orientation > 1, lambda: _turn_and_flip(image, orientation), lambda: image)
+
+
+def _turn_and_flip(image, orientation):
+    image = tf.cond(orientation >= 5, lambda: tf.transpose(image, (1, 0, 2)), lambda: image)
+    image = tf.cond(_is_one_of(orientation, (2, 3, 6, 7)), lambda: image[:, ::-1], lambda: image)
+    return tf.cond(_is_one_of(orientation, (3, 4, 7, 8)), lambda: image[::-1], lambda: image)
+
+
+def _stored_box(box, upright, orientation):
+    """Where a box of the upright image lies in the image as it is stored."""
+    top, left, height, width = tf.unstack(box)
+    left = tf.where(_is_one_of(orientation, (2, 3, 6, 7)), upright[1] - left - width, left)
+    top = tf.where(_is_one_of(orientation, (3, 4, 7, 8)), upright[0] - top - height, top)
+    return tf.where(orientation >= 5, [left, top, width, height], [top, left, height, width])
+
+
+def _is_one_of(value, values):
+    return tf.reduce_any(tf.equal(value, values))
+
+
+def _bytes(data, start, count):
+    """int64 `(count,)`."""
+    part = tf.io.decode_raw(tf.strings.substr(data, start, count), tf.uint8)
+    return tf.ensure_shape(tf.cast(part, "int64"), (count,))
+
+
+def _number(digits, width, big=True):
+    """The numbers, int64, of bytes `(..., width)`; `big` says that the large end is first."""
+    powers = tf.constant([256**i for i in reversed(range(width))], "int64")
+    return tf.reduce_sum(digits * tf.where(big, powers, powers[::-1]), -1)
+
+
+# --- Everything else ----------------------------------------------------------------------------
+
+
+def _decode_other(data, channels):
+    # Holds Python's lock, unlike TensorFlow's decoders.
+    def pixels(data):  # bytes in a graph, an array of them eagerly
+        return decode_with_pillow(np.asarray(data, object).item(), channels)
+
+    return tf.ensure_shape(tf.numpy_function(pixels, [data], tf.uint8), (None, None, channels))
+
+
+def decode_with_pillow(data, channels):
+    """As `decode`, by Pillow alone.
+
+    Args:
+        data: Bytes.
+        channels: 3 or 1.
+
+    Returns:
+        NumPy uint8 `(H, W, channels)`.
+
+    Raises:
+        ValueError: if it cannot be decoded; the message follows on the file's name.
+    """
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "Images other than plain JPEG and PNG need Pillow. "
+            'Install it with: pip install "keras3-vit[tf]"'
+        ) from error
+    if not data:
+        raise ValueError("is empty (0 bytes).")
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            pixels = _pillow_pixels(image)
+    except UnidentifiedImageError as error:
+        raise ValueError(f"is not an image: it starts with {data[:12]!r}.") from error
+    except Image.DecompressionBombError as error:
+        raise ValueError(
+            f"is refused for its size ({error}) Set `PIL.Image.MAX_IMAGE_PIXELS` to at least half "
+            "its number of pixels to read it."
+        ) from error
+    except (OSError, SyntaxError, ValueError) as error:
+        raise ValueError(f"cannot be decoded: {error}") from error
+    if channels == 1:
+        luma = (pixels.astype("int32") * LUMA).sum(-1, keepdims=True)
+        pixels = ((luma + 32768) // 65536).astype("uint8")
+    return np.ascontiguousarray(pixels)
+
+
+def _pillow_pixels(image):
+    """uint8 `(H, W, 3)` of the first frame, upright and on white."""
+    from PIL import ImageOps
+
+    image.seek(0)
+    image.load()
+    upright = ImageOps.exif_transpose(image)
+    if upright.mode.startswith("I;16"):
+        grey = (np.asarray(upright).astype("int32") + 128) // 257
+        return np.repeat(grey[..., None], 3, -1).astype("uint8")
+    if upright.mode in ("I", "F"):
+        raise ValueError(f"its mode {upright.mode!r} has no range that could be scaled to 0..255.")
+    if not upright.has_transparency_data:
+        return np.asarray(upright.convert("RGB"))
+    rgba = np.asarray(upright.convert("RGBA")).astype("int32")
+    colour, alpha = rgba[..., :3], rgba[..., 3:]
+    return ((colour * alpha + WHITE * (255 - alpha) + 127) // 255).astype("uint8")
