@@ -141,3 +141,5 @@ CROPS = {
     "center": CentralCrop(),
     "squash": Whole(),
 }
+
+KINDS = (InceptionCrop, RandomCrop, CentralCrop, Whole)
