@@ -42,3 +42,16 @@ def test_one_image(capsys):
     assert shapes["A (app. A)"] == (1, 3, 505, 505)
     assert shapes["y (eq. 4)"] == (1, 192)
     assert "x_class" in capsys.readouterr().out
+
+
+def test_compare_families(tmp_path, capsys):
+    pytest.importorskip("tensorflow")
+    pytest.importorskip("matplotlib")
+    outcomes = load("compare_families").main(["--epochs=1", "--examples=100", f"--out={tmp_path}"])
+    printed = json.loads(capsys.readouterr().out.splitlines()[-1])["families"]
+    assert [outcome.family for outcome in outcomes] == ["ViT", "hybrid", "ResNet (BiT)"]
+    assert [family["macs"] for family in printed] == [outcome.macs for outcome in outcomes]
+    macs = [outcome.macs for outcome in outcomes]
+    assert max(macs) / min(macs) < 1.1  # they are compared at the same compute
+    assert all(len(outcome.accuracies) == 1 for outcome in outcomes)
+    assert (tmp_path / "compare_families.png").stat().st_size > 10_000
