@@ -18,7 +18,7 @@ ORDER = (
 LEVEL = {folder: level for level, folders in enumerate(ORDER) for folder in folders}
 
 # Imported inside the functions that need them, since not everybody has them.
-OPTIONAL = {"h5py", "jax", "matplotlib", "PIL", "huggingface_hub"}
+OPTIONAL = {"h5py", "jax", "matplotlib", "PIL", "huggingface_hub", "torch"}
 
 
 def sources(folder):

@@ -1,19 +1,18 @@
 """The attention probabilities of every block and head."""
 
-import numbers
-
 import numpy as np
-from keras import ops
 
-from keras_vit.analysis.capture import layer_inputs
-from keras_vit.analysis.figures import pyplot, remove_axes
+from keras_vit.analysis.blocks import block_indices
+from keras_vit.analysis.capture import attention_of, captured
+from keras_vit.analysis.figures import displayable, new_figure, remove_axes
+from keras_vit.analysis.images import ImageBatches, gathered
 from keras_vit.layers import checks
 from keras_vit.models.image_model import require_spec
 
-REDUCTIONS = ("heads",)
+REDUCTIONS = ("heads", None)
 
 
-def attention(model, images, layers=None, reduce=None, batch_size=8):
+def attention(model, images, layers=None, reduce=None, batch_size=8, verbose="auto"):
     """The attention probabilities of a model for some images.
 
     They are computed from each block's input by the explicit softmax; the model goes on using
@@ -21,16 +20,19 @@ def attention(model, images, layers=None, reduce=None, batch_size=8):
 
     Args:
         model: An `ImageModel`.
-        images: Array `(B, H, W, C)` as the model takes them.
-        layers: Indices of blocks, an index, or None for all; negative ones count from the end.
+        images: Images as the model takes them: an array `(B, H, W, C)`, one image `(H, W, C)`, or
+            a `tf.data.Dataset`, a generator or another iterable of either, also with labels.
+        layers: The blocks: None for all, or one or several of their indices, negative ones counted
+            from the end, or names (`"block_3"`).
         reduce: None, or `"heads"` for the mean over heads, a h-th of the memory.
         batch_size: Integer, images computed at a time.
+        verbose: 1 shows a progress bar, 0 none, `"auto"` one where there is more than one batch.
 
     Returns:
         float32 array `(layers, B, h, N, N)`, query before key, or `(layers, B, N, N)`.
 
     Raises:
-        ValueError: if the model has no spec or the images do not fit it.
+        ValueError: if the model has no spec or no attention, or the images do not fit it.
 
     Example:
 
@@ -38,59 +40,52 @@ def attention(model, images, layers=None, reduce=None, batch_size=8):
     (1, 2, 3, 25, 25)
     """
     spec = require_spec(model, "analysis.attention")
-    if reduce is not None:
-        checks.one_of(reduce, "reduce", REDUCTIONS)
+    checks.one_of(reduce, "reduce", REDUCTIONS)
     blocks = [model.get_layer(f"block_{i}") for i in block_indices(layers, spec.num_layers)]
-    heads = () if reduce else (spec.num_heads,)
-    shape = (len(blocks), len(images), *heads, spec.num_tokens, spec.num_tokens)
-    result = np.empty(shape, "float32")
-    for batch, inputs in layer_inputs(model, blocks, images, batch_size):
-        for i, (block, tokens) in enumerate(zip(blocks, inputs, strict=True)):
-            weights = block.attention_weights(tokens)
-            result[i, batch] = ops.convert_to_numpy(ops.mean(weights, 1) if reduce else weights)
-    return result
+    batches = ImageBatches(model, images, batch_size, verbose)
+    results = (
+        np.stack([attention_of(*each, reduce) for each in zip(blocks, tokens, strict=True)])
+        for tokens in captured(model, [block.input for block in blocks], batches)
+    )
+    return gathered(results, batches.count, axis=1)
 
 
 def plot_attention(model, image, layer=-1):
-    """Draws how the class token of one block attends to the patches, a picture a head.
+    """Draws an image and how the class token of one block attends to its patches, head by head.
 
     Without a class token the mean over all queries is drawn.
 
     Args:
         model: An `ImageModel`.
         image: Array `(H, W, C)` as the model takes it.
-        layer: Integer, index of the block.
+        layer: Index or name of the block.
 
     Returns:
         A `matplotlib.figure.Figure`.
     """
     spec = require_spec(model, "analysis.plot_attention")
-    weights = attention(model, np.asarray(image)[None], layers=layer)[0, 0]  # (h, N, N)
+    (index,) = block_indices([layer], spec.num_layers)
+    images = ImageBatches(model, image).whole()[:1]
+    weights = attention(model, images, layers=index)[0, 0]  # (h, N, N)
     rows = weights[:, 0] if spec.class_token else weights.mean(axis=1)  # (h, N)
     maps = rows[:, spec.prefix_tokens :].reshape(-1, *spec.grid)
-    columns = min(4, len(maps))
-    figure, axes = pyplot().subplots(
-        -(-len(maps) // columns), columns, squeeze=False, layout="constrained"
-    )
+    return _draw(displayable(images, spec)[0], maps, index, spec.class_token)
+
+
+def _draw(picture, maps, index, class_token):
+    columns = min(1 + len(maps), 5)
+    rows = -(-(1 + len(maps)) // columns)
+    shape = 1.9 * picture.shape[0] / picture.shape[1]
+    figure = new_figure((1.9 * columns, (shape + 0.3) * rows + 0.4))
+    axes = figure.subplots(rows, columns, squeeze=False)
     remove_axes(axes)
-    for head, (axis, values) in enumerate(zip(axes.flat, maps, strict=False)):
-        axis.imshow(values, cmap="viridis")
+    axes.flat[0].imshow(picture)
+    axes.flat[0].set_title("image", fontsize="small")
+    extent = (-0.5, picture.shape[1] - 0.5, picture.shape[0] - 0.5, -0.5)
+    for head, (axis, values) in enumerate(zip(axes.flat[1:], maps, strict=False)):
+        axis.imshow(values, cmap="viridis", extent=extent)
         axis.set_title(f"head {head}", fontsize="small")
-    index = range(spec.num_layers)[layer]
     figure.suptitle(
-        f"Attention of {'the class token' if spec.class_token else 'all queries'}, block {index}"
+        f"Attention of {'the class token' if class_token else 'all queries'}, block {index}"
     )
     return figure
-
-
-def block_indices(layers, num_layers):
-    """The indices, counted from 0, of the blocks that `layers` names."""
-    indices = range(num_layers) if layers is None else layers
-    indices = [indices] if isinstance(indices, numbers.Integral) else list(indices)
-    wrong = [i for i in indices if not -num_layers <= i < num_layers]
-    if wrong or not indices:
-        raise ValueError(
-            f"`layers` must be indices of the model's {num_layers} blocks, from {-num_layers} to "
-            f"{num_layers - 1}. Received: layers={layers!r}"
-        )
-    return [range(num_layers)[i] for i in indices]

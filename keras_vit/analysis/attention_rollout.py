@@ -1,15 +1,15 @@
 """Attention rollout: how the input patches reach the output through all blocks."""
 
 import numpy as np
-from keras import ops
 
-from keras_vit.analysis.attention import attention
-from keras_vit.analysis.capture import checked_images, layer_inputs
-from keras_vit.analysis.figures import displayable, overlay, pyplot, remove_axes
+from keras_vit.analysis.capture import attention_of, captured
+from keras_vit.analysis.figures import displayable, new_figure, overlay, remove_axes
+from keras_vit.analysis.grid import token_stride
+from keras_vit.analysis.images import ImageBatches, gathered
 from keras_vit.models.image_model import require_spec
 
 
-def attention_rollout(model, images, full=False, batch_size=8):
+def attention_rollout(model, images, full=False, batch_size=8, verbose="auto"):
     """Attention rollout (arXiv 2005.00928; arXiv 2010.11929, appendix D.8).
 
     Each block's probabilities are averaged over its heads, the identity is added for the residual
@@ -18,87 +18,104 @@ def attention_rollout(model, images, full=False, batch_size=8):
     for pooling by "avg", "max" (for which it is an approximation) or None without a class token;
     the probe's attention for "map".
 
+    That row alone is carried from the last block to the first, so no product of matrices is formed,
+    and one block's probabilities are held at a time beside the inputs of all.
+
     Args:
         model: An `ImageModel`.
-        images: Array `(B, H, W, C)` as the model takes them.
+        images: Images as the model takes them: an array `(B, H, W, C)`, one image `(H, W, C)`, or
+            a `tf.data.Dataset`, a generator or another iterable of either, also with labels.
         full: Whether to return the whole product instead of the map that is read.
         batch_size: Integer, images computed at a time.
+        verbose: 1 shows a progress bar, 0 none, `"auto"` one where there is more than one batch.
 
     Returns:
         float32 array `(B, rows, columns)` over the grid of patches; what went to prefix tokens is
         left out, so a map sums to at most 1. With `full=True` `(B, N, N)`, whose rows sum to 1.
 
     Raises:
-        ValueError: if the model has no spec or the images do not fit it.
+        ValueError: if the model has no spec or no attention, or the images do not fit it.
     """
     spec = require_spec(model, "analysis.attention_rollout")
-    images = checked_images(model, images)
-    if full:
-        shape = (len(images), spec.num_tokens, spec.num_tokens)
-        start = np.broadcast_to(np.eye(spec.num_tokens, dtype="float32"), shape)
-        return _roll(model, images, start, batch_size)
-    rolled = _roll(model, images, _read_tokens(model, spec, images, batch_size), batch_size)
-    return rolled[:, 0, spec.prefix_tokens :].reshape(-1, *spec.grid)
+    batches = ImageBatches(model, images, batch_size, verbose)
+    layers = [model.get_layer(f"block_{i}") for i in range(spec.num_layers)]
+    if spec.pooling == "map":
+        layers.append(model.get_layer("map_pooling"))
+    tokens = captured(model, [layer.input for layer in layers], batches)
+    rows = gathered((_rolled(layers, each, spec, full) for each in tokens), batches.count)
+    return rows if full else rows[:, 0, spec.prefix_tokens :].reshape(-1, *spec.grid)
 
 
-def plot_attention_rollout(model, images, columns=4, batch_size=8):
+def plot_attention_rollout(model, images, columns=4, percentile=None, batch_size=8):
     """Draws each image beside the image lit by its rollout, as in figures 6 and 14 of the paper.
 
     The map is enlarged to the image, blurred by a patch, stretched to 0..1 and used as opacity over
-    black, as the authors did.
+    black, as the authors did. The stretch is of each map by itself: a bright place is bright for
+    that image. Large models without registers may attend to a few background patches so much that
+    nothing else is seen (arXiv 2309.16588); `percentile` cuts such peaks.
 
     Args:
         model: An `ImageModel`.
-        images: Array `(B, H, W, C)` as the model takes them.
+        images: As for `attention_rollout`; all of them are drawn.
         columns: Integer, pairs a row.
+        percentile: None, or the number from 0 to 100 above which a map's values are cut.
         batch_size: Integer, images computed at a time.
 
     Returns:
         A `matplotlib.figure.Figure`.
     """
     spec = require_spec(model, "analysis.plot_attention_rollout")
+    images = ImageBatches(model, images).whole()
     maps = attention_rollout(model, images, batch_size=batch_size)
-    pictures = displayable(images, spec)
+    return draw_rollout(displayable(images, spec), maps, spec, columns, percentile)
+
+
+def draw_rollout(pictures, maps, spec, columns=4, percentile=None):
+    """The figure of `plot_attention_rollout`.
+
+    Args:
+        pictures: Floats `(B, H, W, 3)` of 0 to 1.
+        maps: Array `(B, rows, columns)`.
+        spec: The model's spec.
+        columns: Integer, pairs a row.
+        percentile: See `plot_attention_rollout`.
+    """
     columns = min(columns, len(pictures))
     rows = -(-len(pictures) // columns)
-    figure, axes = pyplot().subplots(
-        rows, 2 * columns, figsize=(3 * columns, 1.6 * rows), squeeze=False, layout="constrained"
-    )
+    shape = spec.image_size[0] / spec.image_size[1]
+    figure = new_figure((3.2 * columns, 1.6 * shape * rows + 0.3))
+    axes = figure.subplots(rows, 2 * columns, squeeze=False)
     remove_axes(axes)
+    for axis, title in zip(axes[0], ["Input", "Attention"] * columns, strict=True):
+        axis.set_title(title, fontsize="medium")
+    blur = max(token_stride(spec))
     pairs = axes.reshape(-1, 2)
     for (left, right), picture, values in zip(pairs, pictures, maps, strict=False):
         left.imshow(picture)
-        right.imshow(overlay(picture, values, max(spec.patch_size)))
+        right.imshow(overlay(picture, values, blur, percentile))
     return figure
 
 
-def _roll(model, images, start, batch_size):
-    """`start` (B, Q, N) times the product of all blocks, without forming the product.
-
-    A batch's matrices are averaged over heads as they are captured, so the memory is that of the
-    layers, not of the heads.
-    """
-    rolled = np.empty(start.shape, "float32")
-    for first in range(0, len(images), batch_size):
-        batch = slice(first, first + batch_size)
-        values = start[batch]
-        for weights in attention(model, images[batch], None, "heads", batch_size)[::-1]:
-            residual = weights + np.eye(weights.shape[-1], dtype="float32")
-            values = values @ (residual / residual.sum(axis=-1, keepdims=True))
-        rolled[batch] = values
-    return rolled
-
-
-def _read_tokens(model, spec, images, batch_size):
-    """The shares in which the output reads the last block's tokens, `(B, 1, N)`."""
-    shares = np.zeros((len(images), 1, spec.num_tokens), "float32")
-    if spec.pooling == "map":
-        pooling = model.get_layer("map_pooling")
-        for batch, (tokens,) in layer_inputs(model, [pooling], images, batch_size):
-            weights = ops.mean(pooling.attention_weights(tokens), axis=1)
-            shares[batch] = ops.convert_to_numpy(weights)
-    elif spec.class_token and spec.pooling in ("token", None):
-        shares[..., 0] = 1.0
+def _rolled(layers, tokens, spec, full=False):
+    """What is read at the end, `(b, 1, N)`, or everything, `(b, N, N)`, in terms of the input."""
+    identity = np.eye(spec.num_tokens, dtype="float32")
+    if full:
+        rows = identity
+    elif spec.pooling == "map":
+        rows = attention_of(layers[-1], tokens[-1], "heads")
     else:
-        shares[..., spec.prefix_tokens :] = 1.0 / (spec.num_tokens - spec.prefix_tokens)
+        rows = _read_tokens(spec)
+    for i in reversed(range(spec.num_layers)):
+        residual = attention_of(layers[i], tokens[i], "heads") + identity
+        rows = rows @ (residual / residual.sum(axis=-1, keepdims=True))
+    return rows
+
+
+def _read_tokens(spec):
+    """The shares `(1, N)` in which the output reads the last block's tokens."""
+    shares = np.zeros((1, spec.num_tokens), "float32")
+    if spec.class_token and spec.pooling in ("token", None):
+        shares[:, 0] = 1.0
+    else:
+        shares[:, spec.prefix_tokens :] = 1.0 / (spec.num_tokens - spec.prefix_tokens)
     return shares

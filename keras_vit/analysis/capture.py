@@ -1,39 +1,57 @@
-"""What goes into the parts of a model, captured batch by batch."""
+"""What goes into the parts of a model and comes out of them, captured batch by batch."""
+
+import contextlib
 
 import keras
 import numpy as np
+from keras import ops
 
 
-def layer_inputs(model, layers, images, batch_size):
-    """Yields, for each batch of images, the input tokens of each of the layers.
+def captured(model, tensors, batches):
+    """Yields, for each batch of images, what some Keras tensors of the model's graph are for it.
 
-    The model's own graph is cut at those layers and run once a batch, in inference mode; the layers
-    themselves, and their fused attention, are left as they are.
+    The model's own graph is cut there and run once a batch, in inference mode; its layers, and
+    their fused attention, are left as they are.
 
     Args:
         model: An `ImageModel`.
-        layers: Layers of its graph.
-        images: Array `(B, H, W, C)` as the model takes them.
-        batch_size: Integer, images at a time; it bounds the memory.
+        tensors: Keras tensors of its graph.
+        batches: An `ImageBatches`.
 
     Yields:
-        The slice of the batch and the list of tensors `(b, N, D)`, one a layer.
+        A list of tensors, one for each of `tensors`.
     """
-    images = checked_images(model, images)
-    inner = keras.Model(model.inputs, [layer.input for layer in layers])
-    for start in range(0, len(images), batch_size):
-        batch = slice(start, min(start + batch_size, len(images)))
-        tokens = inner(keras.ops.convert_to_tensor(images[batch]), training=False)
-        yield batch, tokens if isinstance(tokens, (list, tuple)) else [tokens]
+    inner = keras.Model(model.inputs, list(tensors))
+    for images in batches:
+        with _without_gradients():
+            values = inner(ops.convert_to_tensor(images), training=False)
+        yield values if isinstance(values, (list, tuple)) else [values]
 
 
-def checked_images(model, images):
-    """The images as an array, if they are at least one and such as the model takes."""
-    images = np.asarray(images)
-    wanted = tuple(model.inputs[0].shape)
-    if images.ndim != 4 or images.shape[1:] != wanted[1:] or not len(images):
-        raise ValueError(
-            f"`images` must be (batch, {', '.join(map(str, wanted[1:]))}), as the model takes "
-            f"them, and at least one. Received: images.shape={images.shape}"
-        )
-    return images
+def attention_of(layer, tokens, reduce=None):
+    """The probabilities `(b, h, Q, N)` that a layer has for its input tokens, float32 NumPy.
+
+    With `reduce="heads"` their mean over the heads, `(b, Q, N)`.
+    """
+    with _without_gradients():
+        weights = layer.attention_weights(tokens)
+        if reduce == "heads":
+            weights = ops.mean(weights, axis=1)
+        return to_float32(weights)
+
+
+def to_float32(tensor):
+    """A tensor of any precision as float32 NumPy."""
+    return np.asarray(ops.convert_to_numpy(ops.cast(tensor, "float32")))
+
+
+@contextlib.contextmanager
+def _without_gradients():
+    # PyTorch would keep every activation for a backward pass that does not come.
+    if keras.backend.backend() != "torch":
+        yield
+        return
+    import torch
+
+    with torch.no_grad():
+        yield

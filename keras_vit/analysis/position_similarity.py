@@ -3,8 +3,8 @@
 import numpy as np
 from keras import ops
 
-from keras_vit.analysis.attention import block_indices
-from keras_vit.analysis.figures import pyplot, remove_axes
+from keras_vit.analysis.blocks import block_indices
+from keras_vit.analysis.figures import mosaic, new_figure
 from keras_vit.models.image_model import require_spec
 
 
@@ -50,17 +50,27 @@ def plot_position_similarity(model, layer=0):
     Returns:
         A `matplotlib.figure.Figure`.
     """
-    similarity = position_similarity(model, layer)
+    return draw_position_similarity(position_similarity(model, layer))
+
+
+def draw_position_similarity(similarity):
+    """The figure of `plot_position_similarity`, of its array `(rows, columns, rows, columns)`."""
     rows, columns = similarity.shape[:2]
-    figure, axes = pyplot().subplots(
-        rows, columns, figsize=(1 + 0.6 * columns, 0.6 * rows), squeeze=False, layout="constrained"
+    picture, (tops, lefts) = mosaic(similarity.reshape(-1, rows, columns), columns)
+    figure = new_figure((5.0, 0.6 + 4.0 * picture.shape[0] / picture.shape[1]))
+    axis = figure.subplots()
+    image = axis.imshow(picture, vmin=-1, vmax=1, cmap="viridis", interpolation="nearest")
+    for which, places, side in ((axis.yaxis, tops, rows), (axis.xaxis, lefts, columns)):
+        every = -(-len(places) // 8)  # labels of more would run into each other
+        which.set_ticks(places[::every] + (side - 1) / 2, range(1, len(places) + 1, every))
+        which.set_tick_params(length=0)
+    axis.spines[:].set_visible(False)
+    axis.set(
+        title="Position embedding similarity",
+        xlabel="Input patch column",
+        ylabel="Input patch row",
     )
-    remove_axes(axes)
-    for place in np.ndindex(rows, columns):
-        image = axes[place].imshow(similarity[place], vmin=-1, vmax=1, cmap="viridis")
-    figure.supylabel("Input patch row")
-    figure.supxlabel("Input patch column")
-    figure.colorbar(image, ax=axes, label="Cosine similarity")
+    figure.colorbar(image, label="Cosine similarity", ticks=(-1, 0, 1))
     return figure
 
 

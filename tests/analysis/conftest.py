@@ -1,4 +1,4 @@
-"""Plots are drawn without a screen; JAX compiles quickly."""
+"""Plots are drawn without a screen and without pyplot; JAX compiles quickly."""
 
 import pytest
 from quick_compilation import as_users_run_it, quick_compilation
@@ -7,11 +7,9 @@ __all__ = ["as_users_run_it", "quick_compilation"]
 
 
 @pytest.fixture
-def agg(monkeypatch):
-    """matplotlib's pyplot, drawing into memory; without matplotlib the test is skipped."""
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    return pyplot
+def drawing(monkeypatch):
+    """For tests that draw: skipped without matplotlib; pyplot must hold no figure afterwards."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setattr(pyplot, "figure", None)  # whoever makes one through pyplot fails
+    yield
+    assert pyplot.get_fignums() == []

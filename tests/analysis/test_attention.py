@@ -54,9 +54,18 @@ def test_dropout_is_off():
 
 
 @pytest.mark.parametrize(
-    ("layers", "indices"), [(None, [0, 1]), (1, [1]), (-1, [1]), ([1, 0], [1, 0]), ((-2,), [0])]
+    ("layers", "indices"),
+    [
+        (None, [0, 1]),
+        (1, [1]),
+        (-1, [1]),
+        ([1, 0], [1, 0]),
+        ((-2,), [0]),
+        ("block_1", [1]),
+        (["block_1", 0], [1, 0]),
+    ],
 )
-def test_blocks_are_chosen_by_index(layers, indices):
+def test_blocks_are_chosen_by_index_or_name(layers, indices):
     variant = small.variant("plain")
     every = attention(variant.model, variant.images)
     np.testing.assert_array_equal(attention(variant.model, variant.images, layers), every[indices])
@@ -107,7 +116,8 @@ def test_a_resized_model():
     "images",
     [
         np.zeros((2, 24, 48, 3)),
-        np.zeros((24, 40, 3)),
+        np.zeros((24, 40)),
+        np.zeros((40, 24, 3)),
         np.zeros((2, 24, 40, 1)),
         np.zeros((0, 24, 40, 3)),
     ],
@@ -120,27 +130,30 @@ def test_images_that_do_not_fit_are_refused(images):
 
 def test_blocks_and_reductions_that_do_not_exist_are_refused():
     variant = small.variant("plain")
-    for layers in (2, -3, [0, 5], []):
+    for layers in (2, -3, [0, 5], [], "block_2", "norm", True):
         with pytest.raises(ValueError, match="the model's 2 blocks, from -2 to 1. Received: "):
             attention(variant.model, variant.images, layers=layers)
-    with pytest.raises(ValueError, match="`reduce` must be one of 'heads'. Received: "):
+    with pytest.raises(ValueError, match="`reduce` must be one of 'heads', None. Received: "):
         attention(variant.model, variant.images, reduce="tokens")
 
 
 # --- The plot ----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("drawing")
 @pytest.mark.parametrize("name", ["plain", "relative_patches"])
-def test_plot_draws_a_picture_for_each_head(name, agg):
+def test_plot_draws_the_image_and_a_picture_for_each_head(name):
     variant = small.variant(name)
     figure = plot_attention(variant.model, variant.images[0], layer=0)
     maps = expected(variant)["attention"][0][0]  # (h, N, N)
     # The class token's row, or the mean of all.
     rows = maps[:, 0, 1:] if name == "plain" else maps.mean(axis=1)
     drawn = [axis for axis in figure.axes if axis.images]
-    assert len(drawn) == 3
-    for axis, row in zip(drawn, rows, strict=True):
+    assert len(drawn) == 1 + 3
+    np.testing.assert_allclose(
+        drawn[0].images[0].get_array(), (variant.images[0] + 1) / 2, atol=1e-6
+    )
+    for axis, row in zip(drawn[1:], rows, strict=True):
         grid = (3, 5) if name == "plain" else (5, 3)
         np.testing.assert_allclose(axis.images[0].get_array(), row.reshape(grid), atol=1e-5)
     assert "block 0" in figure.get_suptitle()
-    agg.close(figure)

@@ -8,12 +8,8 @@ import small_models as small
 from reference_vit import learned_2d_positions, sincos2d_positions
 
 import keras_vit
-from keras_vit.analysis import (
-    plot_attention,
-    plot_attention_rollout,
-    plot_position_similarity,
-    position_similarity,
-)
+from keras_vit import analysis
+from keras_vit.analysis import plot_position_similarity, position_similarity
 
 
 def cosines(rows, grid):
@@ -120,18 +116,24 @@ def test_no_positions_and_no_such_block_are_refused():
 # --- The plot ----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("drawing")
 @pytest.mark.parametrize("name", ["plain", "relative_patches"])
-def test_plot_has_a_tile_for_each_patch(name, agg):
+def test_plot_has_a_tile_for_each_patch(name):
     variant = small.variant(name)
     figure = plot_position_similarity(variant.model)
     similarity = position_similarity(variant.model)
     rows, columns = similarity.shape[:2]
-    tiles = figure.axes[: rows * columns]  # the last one is the colour bar
-    assert len(figure.axes) == rows * columns + 1
-    for tile, place in zip(tiles, np.ndindex(rows, columns), strict=True):
-        np.testing.assert_array_equal(tile.images[0].get_array(), similarity[place])
-        assert tile.images[0].get_clim() == (-1, 1)
-    agg.close(figure)
+    axis, colours = figure.axes
+    assert axis.images[0].get_clim() == (-1, 1)
+    assert colours.get_ylabel() == "Cosine similarity"
+    # One picture of all tiles, with a gap of one pixel between them.
+    drawn = np.ma.filled(axis.images[0].get_array(), np.nan)
+    assert drawn.shape == (rows * (rows + 1) - 1, columns * (columns + 1) - 1)
+    for row, column in np.ndindex(rows, columns):
+        tile = drawn[row * (rows + 1) :, column * (columns + 1) :][:rows, :columns]
+        np.testing.assert_array_equal(tile, similarity[row, column])
+    assert np.isnan(drawn).sum() == drawn.size - (rows * columns) ** 2
+    assert [label.get_text() for label in axis.get_xticklabels()][:3] == ["1", "2", "3"]
 
 
 @pytest.fixture
@@ -148,13 +150,10 @@ def without_matplotlib(monkeypatch):
 
 def test_without_matplotlib_the_plots_say_how_to_get_it(without_matplotlib):
     variant = small.variant("plain")
-    plots = {
-        plot_attention: variant.images[0],
-        plot_attention_rollout: variant.images,
-        plot_position_similarity: 0,
-    }
-    for plot, argument in plots.items():
+    twins = [name for name in analysis.__all__ if not name.startswith("plot_")]
+    for name in (f"plot_{twin}" for twin in twins):
+        takes_images = name not in ("plot_position_similarity", "plot_patch_filters")
         with pytest.raises(ImportError, match=r"matplotlib.*pip install 'keras3-vit\[plot\]'"):
-            plot(variant.model, argument)
+            getattr(analysis, name)(variant.model, *[variant.images[:1]] * takes_images)
     # The numbers need no matplotlib.
     assert position_similarity(variant.model).shape == (3, 5, 3, 5)
