@@ -51,7 +51,7 @@ def pad_inputs(dataset, rows=None, multiple=1):
         counts.append(int(count))
         return count
 
-    return dataset.map(pad, deterministic=True), counts
+    return dataset.map(pad), counts
 
 
 def _rows(x):

@@ -86,8 +86,10 @@ class _Watch:
     def evaluate(self, model, original, arguments):
         if not arguments.get("_use_cached_eval_dataset"):  # fit has padded what it caches
             self.engine.check(model)
-            parts = [arguments.pop(name, None) for name in ("x", "y", "sample_weight")]
-            data = parts[0] if parts[1] is None else tuple(p for p in parts if p is not None)
+            data = arguments.pop("x")
+            if not hasattr(data, "element_spec"):
+                others = (arguments.pop(name, None) for name in ("y", "sample_weight"))
+                data = (data, *(part for part in others if part is not None))
             data = self._padded(data, arguments.pop("batch_size", None) or DEFAULT_BATCH_SIZE)
             self.engine.prepare(model, data)
             arguments["x"] = self.engine.feed(data)

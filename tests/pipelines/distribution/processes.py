@@ -1,0 +1,112 @@
+"""Starts the processes of a distributed run and collects what they leave."""
+
+import functools
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+import keras
+import numpy as np
+
+ROOT = pathlib.Path(__file__).parents[3]
+BACKEND = keras.backend.backend()
+WORKER = pathlib.Path(__file__).with_name("worker.py")
+TIMEOUT = 150
+
+# What a launcher of the machine that runs the tests may have set.
+LAUNCHERS = ("TF_CONFIG", "KERAS_VIT_DISTRIBUTE", "WORLD_SIZE", "RANK", "LOCAL_RANK")
+
+
+@functools.cache
+def run(spec, processes=1, devices=1):
+    """The numbers of `worker.py`, once for all tests: a list of {name: array}, by process."""
+    ports = free_ports(processes)
+    with tempfile.TemporaryDirectory() as folder:
+        outs = [pathlib.Path(folder) / f"{rank}.npz" for rank in range(processes)]
+        finish(
+            [
+                start([WORKER, spec, out], rank, processes, devices, ports)
+                for rank, out in enumerate(outs)
+            ]
+        )
+        return [dict(np.load(out)) for out in outs]
+
+
+def start(arguments, rank=0, processes=1, devices=1, ports=()):
+    """One process, as its backend's launcher starts it."""
+    environment = {name: text for name, text in os.environ.items() if name not in LAUNCHERS}
+    environment.update(
+        KERAS_BACKEND=BACKEND,
+        PYTHONPATH=os.pathsep.join([str(ROOT), str(ROOT / "tests")]),
+        OMP_NUM_THREADS="1",
+        TF_CPP_MIN_LOG_LEVEL="3",
+        JAX_DISABLE_MOST_OPTIMIZATIONS="1",
+        JAX_PLATFORMS="cpu",
+        XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}",
+    )
+    if processes > 1:
+        environment.update(launcher_variables(rank, processes, ports))
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def launcher_variables(rank, processes, ports):
+    """What the launcher of this backend sets in the process of this rank."""
+    hosts = [f"127.0.0.1:{port}" for port in ports]
+    if BACKEND == "tensorflow":
+        task = {"type": "worker", "index": rank}
+        return {"TF_CONFIG": json.dumps({"cluster": {"worker": hosts}, "task": task})}
+    if BACKEND == "jax":
+        name = "KERAS_DISTRIBUTION_"
+        return {
+            name + "JOB_ADDRESSES": hosts[0],
+            name + "NUM_PROCESSES": str(processes),
+            name + "PROCESS_ID": str(rank),
+        }
+    return {
+        "WORLD_SIZE": str(processes),
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(ports[0]),
+    }
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def finish(processes):
+    """What each printed, once all have ended well; if one fails, the others are ended too."""
+    deadline = time.monotonic() + TIMEOUT
+    try:
+        while any(process.poll() is None for process in processes):
+            failed = [process for process in processes if process.poll() not in (None, 0)]
+            assert not failed, failed[0].communicate()[0][-4000:]
+            assert time.monotonic() < deadline, f"not ended within {TIMEOUT} s"
+            time.sleep(0.1)
+        outputs = [process.communicate()[0] for process in processes]
+        for process, output in zip(processes, outputs, strict=True):
+            assert process.returncode == 0, output[-4000:]
+        return outputs
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
