@@ -5,6 +5,7 @@ import pathlib
 import warnings
 
 from keras_vit.applications.class_names import imagenet_names
+from keras_vit.layers import initial_values
 from keras_vit.models.build import build_model
 from keras_vit.models.preprocessing import Preprocessing
 from keras_vit.models.resnet_stem import num_halvings
@@ -50,7 +51,8 @@ def build_with_weights(constructor, spec, chosen, weights, input_tensor=None, na
     with files.open_checkpoint(path) as file:
         found = _read(file, spec, entry)
         spec, head = settle(spec, chosen, found, entry, constructor)
-        model = build_model(spec, input_tensor=input_tensor, name=name)
+        with initial_values.skipped():
+            model = build_model(spec, input_tensor=input_tensor, name=name)
         report = loading.load_checkpoint(model, found, path, head=head)
     _announce(constructor, report, found, spec)
     return model

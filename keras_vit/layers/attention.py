@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from keras_vit.layers import checks
+from keras_vit.layers import checks, initial_values
 from keras_vit.layers.base import Layer
 from keras_vit.layers.platform import jax_on_cpu
 from keras_vit.layers.relative_position import RelativePosition
@@ -145,7 +145,7 @@ class MultiHeadAttention(Layer):
             name=name,
             dtype=self.dtype_policy,
         )
-        projection.build(input_shape)
+        initial_values.build(projection, input_shape)
         return projection
 
     def _head_norm(self, name, heads_shape):

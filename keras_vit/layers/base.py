@@ -4,6 +4,8 @@ import inspect
 
 import keras
 
+from keras_vit.layers import initial_values
+
 
 class Layer(keras.layers.Layer):
     """A Keras layer whose config is read back from its constructor's arguments.
@@ -23,6 +25,9 @@ class Layer(keras.layers.Layer):
             for parameter in inspect.signature(init).parameters.values() if init else ():
                 if parameter.name != "self" and parameter.kind is not parameter.VAR_KEYWORD:
                     config.setdefault(parameter.name, getattr(self, parameter.name))
+
+    def add_weight(self, *args, initializer=None, **kwargs):
+        return super().add_weight(*args, initializer=initial_values.chosen(initializer), **kwargs)
 
     # Only the outermost layer's config is saved, so it must say which of its parts are quantised:
     # they have other variables then. The parts are made in float and quantised before loading.

@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_vit.layers import checks
+from keras_vit.layers import checks, initial_values
 from keras_vit.layers.activations import activation_function
 from keras_vit.layers.base import Layer
 from keras_vit.layers.platform import flattened
@@ -62,5 +62,5 @@ class MLP(Layer):
             name=name,
             dtype=self.dtype_policy,
         )
-        dense.build(input_shape)
+        initial_values.build(dense, input_shape)
         return dense

@@ -6,6 +6,7 @@ import re
 import keras
 import numpy as np
 
+from keras_vit.layers import initial_values
 from keras_vit.models.build import build_model
 from keras_vit.models.image_spec import ImageSpec
 from keras_vit.weights.checkpoint import Checkpoint
@@ -31,14 +32,16 @@ def read(path, kind, spec):
         ValueError: if it is not the file of a model of this library.
     """
     if kind == "keras":
-        model = keras.saving.load_model(path, compile=False)
+        with initial_values.skipped():
+            model = keras.saving.load_model(path, compile=False)
         if not isinstance(getattr(model, "spec", None), ImageSpec):
             raise ValueError(
                 "A `.keras` file must be that of a model made by keras_vit, which knows its spec. "
                 f"Received: path='{path}', a {type(model).__name__}"
             )
     else:
-        model = build_model(_spec_of_arrays(path, spec))
+        with initial_values.skipped():
+            model = build_model(_spec_of_arrays(path, spec))
         model.load_weights(path)
     weights = {v.path: keras.ops.convert_to_numpy(v) for v in model.weights}
     facts = {**model.spec.to_dict(), "spec": model.spec}
