@@ -4,6 +4,8 @@ import importlib.util
 import json
 import pathlib
 
+import distributed_processes
+import keras
 import pytest
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
@@ -55,3 +57,43 @@ def test_compare_families(tmp_path, capsys):
     assert max(macs) / min(macs) < 1.1  # they are compared at the same compute
     assert all(len(outcome.accuracies) == 1 for outcome in outcomes)
     assert (tmp_path / "compare_families.png").stat().st_size > 10_000
+
+
+def run_shrunk(name, *arguments, backend, devices=1):
+    """What an example on several devices prints, in a process that has them."""
+    if keras.backend.backend() != backend:
+        pytest.skip(f"this example is one of KERAS_BACKEND={backend}")
+    pytest.importorskip("tensorflow")
+    path = EXAMPLES / f"{name}.py"
+    command = [*arguments[: arguments.index("--")], path, *arguments[arguments.index("--") + 1 :]]
+    (output,) = distributed_processes.finish(
+        [distributed_processes.start(command, devices=devices)]
+    )
+    return output
+
+
+SHRUNK = ("--epochs=1", "--examples=64", "--batch-size=32", "--layers=1")
+
+
+def test_train_tpu_strategy():
+    arguments = ("--", "--cpu-devices=2", *SHRUNK)
+    output = run_shrunk("train_tpu_strategy", *arguments, backend="tensorflow")
+    assert "2 replicas" in output
+
+
+def test_train_jax_mesh():
+    arguments = ("--", "--batch-devices=2", "--model-devices=2", *SHRUNK)
+    output = run_shrunk("train_jax_mesh", *arguments, backend="jax", devices=4)
+    assert "block_0/mlp/hidden/kernel (64, 128): (64, 64) on each device" in output
+
+
+def test_train_torchrun():
+    arguments = ("-m", "torch.distributed.run", "--nproc-per-node=2", "--", *SHRUNK)
+    output = run_shrunk("train_torchrun", *arguments, backend="torch")
+    assert output.count("epoch 1: loss") == 1  # one process speaks
+
+
+def test_tpu_smoke():
+    output = run_shrunk("tpu_smoke", "--", "--cpu", "--steps=3", backend="jax", devices=2)
+    assert "images a second" in output
+    assert output.count("ok  ") == 3

@@ -6,7 +6,7 @@ All are held against one run in float64 without Keras, see `reference.py`.
 import keras
 import numpy as np
 import pytest
-from processes import ROOT, run
+from distributed_processes import ROOT, run
 
 BACKEND = keras.backend.backend()
 TOLERANCE = 1e-6

@@ -2,7 +2,7 @@
 
 import keras
 import pytest
-from processes import run
+from distributed_processes import run
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="Keras splits variables on JAX only"

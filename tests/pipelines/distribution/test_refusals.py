@@ -7,7 +7,7 @@ import tempfile
 
 import keras
 import pytest
-from processes import finish, start
+from distributed_processes import finish, start
 
 BACKEND = keras.backend.backend()
 SCRIPT = pathlib.Path(__file__).with_name("refusals.py")

@@ -13,9 +13,9 @@ import time
 import keras
 import numpy as np
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[1]
 BACKEND = keras.backend.backend()
-WORKER = pathlib.Path(__file__).with_name("worker.py")
+WORKER = ROOT / "tests" / "pipelines" / "distribution" / "worker.py"
 TIMEOUT = 150
 
 # What a launcher of the machine that runs the tests may have set.
