@@ -1,0 +1,1 @@
+"""The commands of `keras-vit`, one a file; see `pipelines.cli`."""
