@@ -12,7 +12,7 @@ from keras_vit._backend import check_backend
 check_backend()  # once more: KERAS_BACKEND may have changed since `keras_vit` was imported
 
 
-_MODULES = {"distribute": "pipelines.distribution"}
+_MODULES = {"distribute": "pipelines.distribution", "load": "pipelines.loading"}
 
 
 def __getattr__(name):

@@ -92,6 +92,28 @@ def read_image(path, channels=3):
         raise ValueError(f"{os.fspath(path)} {fault(data, error)}") from error
 
 
+def to_channels(image, channels):
+    """A decoded image with so many channels: grey is repeated, colours become grey.
+
+    Args:
+        image: uint8 `(..., C)`.
+        channels: Integer.
+
+    Raises:
+        ValueError: if it has neither so many channels, nor 1, nor 3 for a model of grey images.
+    """
+    if image.shape[-1] == channels:
+        return image
+    if image.shape[-1] == 1:
+        return tf.repeat(image, channels, axis=-1)
+    if image.shape[-1] == 3 and channels == 1:
+        return _grey(image)
+    raise ValueError(
+        f"The model takes images of {channels} channels. "
+        f"Received: images of {image.shape[-1]} channels"
+    )
+
+
 def read_file(path):
     """The bytes of a file; FileNotFoundError where there is none."""
     path = os.fspath(path)

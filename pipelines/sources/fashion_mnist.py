@@ -39,3 +39,10 @@ def fashion_mnist(split):
     with np.load(_FILE, allow_pickle=False) as arrays:
         images, labels = arrays[f"x_{split}"], arrays[f"y_{split}"]
     return images[..., None], labels.astype("int32")
+
+
+def fashion_mnist_source(split):
+    """The same as a `Source`."""
+    from pipelines.sources.arrays import arrays  # which needs TensorFlow
+
+    return arrays(*fashion_mnist(split), CLASS_NAMES, f"fashion_mnist ({split})")

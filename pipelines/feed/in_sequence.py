@@ -1,0 +1,83 @@
+"""Rows of batches from a stream of records: bytes and labels, read one after the other.
+
+A row is `(position, first step, valid, data, label)`. What is not needed is skipped encoded.
+"""
+
+import dataclasses
+
+from pipelines._tensorflow import tf
+from pipelines.feed import bad_images
+from pipelines.feed.random_access import NOWHERE
+
+BUFFER_BYTES = 2**30  # of encoded records that the shuffle holds
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class InSequence:
+    """Rows of a `RecordStream`, in an `Order`."""
+
+    source: object
+    order: object
+
+    def training_rows(self, firsts, steps):
+        """As of `RandomAccess`; the records are shuffled by a buffer, anew in every epoch."""
+        return firsts.flat_map(lambda first: self._end(self._pass(first, steps), first))
+
+    def evaluation_rows(self, steps):
+        """As of `RandomAccess`."""
+        zero = tf.constant(0, "int64")
+        records = self._of_host(self.source.records().take(self.source.count).enumerate())
+        rows = records.map(lambda position, record: (position, zero, True, *record))
+        padding = tf.data.Dataset.range(self.source.count, steps * self.order.batch_size)
+        padding = self._of_host(tf.data.Dataset.zip(padding, padding))
+        nothing = self._nothing()
+        padding = padding.map(lambda position, _: (position, zero, False, *nothing))
+        return self._end(rows.concatenate(padding), zero)
+
+    def read(self, data, label):
+        """`(data, label)` of a row."""
+        return data, self.source.checked(label)
+
+    def bad_image(self, position, first, channels, shuffled):
+        """`(bad image, payload)` of the row at a position, for which the stream is read again."""
+        rows = self._pass(tf.constant(first, "int64"), 2**40) if shuffled else None
+        rows = self.evaluation_rows(1) if rows is None else rows
+        payload = next(row[3:] for row in rows if int(row[0]) == position)
+        data = payload[0].numpy()
+        origin = f"A record of {self.source.name} with {len(data)} bytes"
+        reason = bad_images.reason_of(data, channels)
+        return bad_images.BadImage(position, origin, reason), payload
+
+    def _pass(self, first, steps):
+        epoch_rows = self.order.steps_per_epoch * self.order.batch_size
+        buffer = self._buffer()
+
+        def epoch(number):
+            seed = self.order.epoch_seed(number)
+            records = self.source.records()
+            records = records.shuffle(buffer, seed, reshuffle_each_iteration=False)
+            return self._of_host(records.take(epoch_rows).enumerate(number * epoch_rows))
+
+        start, local = first // self.order.steps_per_epoch, self.order.local_batch_size
+        rows = tf.data.Dataset.range(start, 2**40).flat_map(epoch)
+        rows = rows.skip((first - start * self.order.steps_per_epoch) * local).take(steps * local)
+        return rows.map(lambda position, record: (position, first, True, *record))
+
+    def _of_host(self, rows):
+        if self.order.hosts == 1:
+            return rows
+        size, local = self.order.batch_size, self.order.local_batch_size
+        return rows.filter(lambda position, _: position % size // local == self.order.host)
+
+    def _buffer(self):
+        size = max(self.source.size // self.source.count, 1)
+        return min(max(BUFFER_BYTES // size, 1), self.source.count)
+
+    def _nothing(self):
+        return [tf.zeros(spec.shape, spec.dtype) for spec in self.source.records().element_spec]
+
+    def _end(self, rows, first):
+        """The rows and, behind them, a batch of rows that stand nowhere."""
+        row = (tf.constant(NOWHERE, "int64"), first, False, *self._nothing())
+        end = tf.data.Dataset.from_tensors(row).repeat(self.order.local_batch_size)
+        return rows.concatenate(end)

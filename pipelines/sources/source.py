@@ -1,0 +1,133 @@
+"""What a source of images is: labels, and the image of any number."""
+
+import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+
+from pipelines._tensorflow import tf
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Source:
+    """Labelled images that can be read in any order, each when it is asked for.
+
+    Attributes:
+        name: What it was opened as, for messages.
+        labels: int32 `(n,)`, indices into `class_names`; or float32 `(n, K)` of 0 and 1, where an
+            image may be of several classes.
+        class_names: Tuple of K strings.
+        read: Function of a scalar int64 tensor, the number of an image, that works in a graph: the
+            bytes of its file, a scalar string; or its pixels, uint8 `(H, W, C)`.
+        origin: Function of an integer to what a message calls the image, such as its path.
+        key: Function of an integer to the image's name within the source, by which splits are
+            drawn, such as its path in the folder.
+        encoded: Whether `read` returns bytes, which are still to be decoded.
+
+    Raises:
+        ValueError: if there is no image, or a label is of no class.
+    """
+
+    name: str
+    labels: np.ndarray
+    class_names: tuple
+    read: Callable
+    origin: Callable
+    encoded: bool = True
+    key: Callable = str
+
+    def __post_init__(self):
+        object.__setattr__(self, "class_names", tuple(map(str, self.class_names)))
+        if not len(self.labels):
+            raise ValueError(f"There are no images in {self.name}.")
+        if self.multi_label:
+            labels = np.asarray(self.labels, "float32")
+        else:
+            check_labels(self.labels, len(self.class_names), self.name)
+            labels = np.asarray(self.labels, "int32")
+        object.__setattr__(self, "labels", labels)
+
+    @property
+    def count(self):
+        """How many images there are."""
+        return len(self.labels)
+
+    @property
+    def multi_label(self):
+        """Whether an image may be of several classes."""
+        return np.ndim(self.labels) == 2
+
+    def take(self, indices):
+        """A source of some of the images.
+
+        Args:
+            indices: Integers: which, in their new order.
+        """
+        indices = np.asarray(indices, "int64")
+        numbers = tf.constant(indices)
+        return dataclasses.replace(
+            self,
+            labels=self.labels[indices],
+            read=lambda i: self.read(tf.gather(numbers, i)),
+            origin=lambda i: self.origin(int(indices[i])),
+            key=lambda i: self.key(int(indices[i])),
+        )
+
+    def relabel(self, class_names):
+        """The same images with labels that are indices into another list of classes.
+
+        Args:
+            class_names: Strings that contain every class of this source.
+
+        Raises:
+            ValueError: if a class is missing; says which.
+        """
+        class_names = tuple(map(str, class_names))
+        if class_names == self.class_names:
+            return self
+        new = new_places(self, class_names)
+        if not self.multi_label:
+            return dataclasses.replace(self, labels=new[self.labels], class_names=class_names)
+        labels = np.zeros((self.count, len(class_names)), "float32")
+        labels[:, new] = self.labels
+        return dataclasses.replace(self, labels=labels, class_names=class_names)
+
+
+def new_places(source, class_names):
+    """The index in `class_names` of every class of a source, as an array.
+
+    Raises:
+        ValueError: if a class is missing; says which.
+    """
+    places = {name: place for place, name in enumerate(class_names)}
+    unknown = [name for name in source.class_names if name not in places]
+    if unknown:
+        raise ValueError(
+            f"{source.name} has classes that are not among the {len(class_names)} of the "
+            f"training data or the model: {listed(unknown)}. Those are: {listed(class_names)}."
+        )
+    return np.array([places[name] for name in source.class_names])
+
+
+def check_labels(labels, classes, name):
+    """Raises a ValueError unless all labels are integers from 0 up to `classes` - 1."""
+    labels = np.asarray(labels)
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            f"Labels must be integers. Received: labels of dtype {labels.dtype} in {name}"
+        )
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(wrong):
+        first = wrong[0]
+        hint = " Do the labels start at 1?" if labels.min() == 1 and labels.max() == classes else ""
+        raise ValueError(
+            f"Label {labels[first]} at index {first} of {name} is of no class; classes are "
+            f"0..{classes - 1}.{hint}"
+        )
+
+
+def listed(names, most=10):
+    """Names for a message: all, or the first ones and how many more there are."""
+    names = list(map(str, names))
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more

@@ -1,0 +1,145 @@
+"""Tables of paths and labels: CSV and JSON lines."""
+
+import csv
+import io
+import json
+import os
+
+import numpy as np
+
+from pipelines._tensorflow import tf
+from pipelines.sources import folders
+from pipelines.sources.image_folder import TRAIN, VALIDATION, file_source
+from pipelines.sources.source import listed
+
+PATH_COLUMNS = ("path", "file", "filename", "file_name", "image")
+LABEL_COLUMNS = ("label", "labels", "class", "target")
+SPLIT_COLUMN = "split"
+
+
+def table(path, split=None, class_names=None, path_column=None, label_column=None, separator="|"):
+    """A source of the images that a table lists, one a row.
+
+    A CSV file has a line of column names; each line of a JSON-lines file (`.jsonl`) is an object.
+    Paths are relative to the table's folder unless they are absolute. A label is the name of a
+    class. An image may be of several classes: `cat|dog` in CSV, `["cat", "dog"]` in JSON lines;
+    where any row is, all labels are `(K,)` of 0 and 1, and an empty label is an image of no class.
+
+    Args:
+        path: The table, `.csv` or `.jsonl`.
+        split: `"train"` or `"validation"`: takes the rows whose column `split` says so. None takes
+            all rows.
+        class_names: Strings in the order of the labels; None is all that the table names, in order
+            of their text, or of their numbers where all are numbers.
+        path_column: Column of the paths; None is the first of path, file, filename, file_name and
+            image that there is.
+        label_column: Column of the labels; None is the first of label, labels, class and target.
+        separator: What stands between several classes of a row in CSV.
+
+    Raises:
+        FileNotFoundError: if there is no such table.
+        ValueError: if a column is missing, a row has no path, or a class is not in `class_names`.
+    """
+    path = os.fspath(path)
+    rows = _rows(path)
+    path_column = _column(rows, path_column, PATH_COLUMNS, "path_column", path)
+    label_column = _column(rows, label_column, LABEL_COLUMNS, "label_column", path)
+    names = [_classes(row.get(label_column), separator) for row in rows]
+    known = class_names or _in_order({name for row in names for name in row})
+    several = any(len(row) != 1 for row in names)
+    chosen = [i for i, row in enumerate(rows) if split is None or _split_of(row) == split]
+    if not chosen:
+        raise ValueError(f"{path} has no rows of the split {split!r}.")
+    files = [_file(rows[i], path_column, path, i) for i in chosen]
+    labels = _labels([names[i] for i in chosen], known, several, path)
+    root = os.path.dirname(path) or "."
+    return file_source(path, *_relative(files, root), labels, known)
+
+
+def has_splits(path):
+    """Whether a table has validation rows of its own."""
+    return any(_split_of(row) == "validation" for row in _rows(os.fspath(path)))
+
+
+def _rows(path):
+    try:
+        with tf.io.gfile.GFile(path, "rb") as file:
+            text = file.read().decode("utf-8-sig")
+    except tf.errors.NotFoundError as error:
+        raise FileNotFoundError(f"There is no file {path}") from error
+    if path.lower().endswith(".csv"):
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    else:
+        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    if not rows:
+        raise ValueError(f"There are no rows in {path}.")
+    return rows
+
+
+def _column(rows, name, usual, argument, path):
+    columns = list(rows[0])
+    found = [name] if name is not None else [column for column in usual if column in columns]
+    if not found or found[0] not in columns:
+        raise ValueError(
+            f"{path} must have a column {' or '.join(map(repr, [name] if name else usual))}. "
+            f"Received: columns {listed(columns)}. Name yours with `{argument}`."
+        )
+    return found[0]
+
+
+def _split_of(row):
+    word = str(row.get(SPLIT_COLUMN) or "").strip().lower()
+    if word in TRAIN:
+        return "train"
+    return "validation" if word in VALIDATION else word
+
+
+def _classes(value, separator):
+    if value is None:
+        return []
+    values = value if isinstance(value, list) else str(value).split(separator)
+    return [str(name).strip() for name in values if str(name).strip()]
+
+
+def _in_order(names):
+    if all(name.isdecimal() for name in names):
+        return sorted(names, key=int)
+    return sorted(names)
+
+
+def _file(row, column, path, number):
+    if not row.get(column):
+        raise ValueError(f"Row {number + 1} of {path} has no {column!r}.")
+    return str(row[column])
+
+
+def _labels(names, known, several, path):
+    places = {name: place for place, name in enumerate(known)}
+    unknown = {name for row in names for name in row} - set(places)
+    if unknown:
+        raise ValueError(
+            f"{path} has classes that are not among `class_names`: {listed(sorted(unknown))}"
+        )
+    if not several:
+        return np.array([places[row[0]] for row in names], "int32")
+    labels = np.zeros((len(names), len(known)), "float32")
+    for row, of_row in zip(labels, names, strict=True):
+        row[[places[name] for name in of_row]] = 1
+    return labels
+
+
+def _relative(files, root):
+    """The root and the files relative to it; absolute paths have the root of the file system."""
+    if not any(_is_absolute(file) for file in files):
+        return root, files
+    if any("://" in file for file in [root, *files]):
+        files = [file if _is_absolute(file) else folders.join(root, file) for file in files]
+        prefix = os.path.commonprefix(files).rpartition("/")[0]
+    else:
+        files = [os.path.abspath(os.path.join(root, file)) for file in files]
+        prefix = "/"
+    return prefix, [file[len(prefix) :].lstrip("/") for file in files]
+
+
+def _is_absolute(file):
+    return "://" in file or os.path.isabs(file)
