@@ -6,6 +6,7 @@ from colours by the weights 0.299, 0.587 and 0.114. JPEG and PNG are decoded by 
 TensorFlow cannot do right, such as CMYK, GIF, WEBP, BMP and TIFF, by Pillow.
 """
 
+import functools
 import io
 import os
 
@@ -35,13 +36,7 @@ def decode(data, channels=3):
             `read_image` does.
     """
     check_channels(channels)
-    data = tf.convert_to_tensor(data)
-    branches = [
-        lambda: _turn(tf.io.decode_jpeg(data, channels=channels), _jpeg_orientation(data)),
-        lambda: _turn(_decode_png(data, channels), _png_orientation(data)),
-        lambda: _decode_other(data, channels),
-    ]
-    return tf.ensure_shape(tf.switch_case(_kind(data), branches), (None, None, channels))
+    return _decoder(channels, _pixel_limit())(data)
 
 
 def decode_crop(data, box, channels=3):
@@ -57,7 +52,7 @@ def decode_crop(data, box, channels=3):
         uint8 `(height, width, channels)`.
     """
     check_channels(channels)
-    data = tf.convert_to_tensor(data)
+    data, limit = tf.convert_to_tensor(data), _pixel_limit()
     draw = box if callable(box) else lambda size: box
 
     def others():
@@ -65,7 +60,7 @@ def decode_crop(data, box, channels=3):
         top, left, height, width = tf.unstack(tf.cast(draw(tf.shape(image)[:2]), "int32"))
         return tf.image.crop_to_bounding_box(image, top, left, height, width)
 
-    jpeg = tf.equal(_kind(data), _JPEG)
+    jpeg = tf.equal(_kind(data, limit), _JPEG)
     crop = tf.cond(jpeg, lambda: _decode_crop_jpeg(data, draw, channels), others)
     return tf.ensure_shape(crop, (None, None, channels))
 
@@ -151,36 +146,52 @@ def fault(data, error):
     return f"cannot be decoded: {reason}"
 
 
+@functools.cache
+def _decoder(channels, limit):
+    """`decode` as one function, which is traced once, however many data sets use it."""
+
+    @tf.function(input_signature=[tf.TensorSpec((), tf.string)], autograph=False)
+    def decode(data):
+        branches = [
+            lambda: _turn(tf.io.decode_jpeg(data, channels=channels), _jpeg_orientation(data)),
+            lambda: _turn(_decode_png(data, channels), _png_orientation(data)),
+            lambda: _decode_other(data, channels),
+        ]
+        image = tf.switch_case(_kind(data, limit), branches)
+        return tf.ensure_shape(image, (None, None, channels))
+
+    return decode
+
+
 # --- What kind of file it is --------------------------------------------------------------------
 
 
-def _kind(data):
+def _kind(data, limit):
     """int32 scalar: which branch decodes it. Errors of the header are raised here already."""
     jpeg = tf.equal(tf.strings.substr(data, 0, 3), b"\xff\xd8\xff")
     png = tf.equal(tf.strings.substr(data, 0, 8), b"\x89PNG\r\n\x1a\n")
     return tf.case(
-        [(jpeg, lambda: _kind_of_jpeg(data)), (png, lambda: _kind_of_png(data))],
+        [(jpeg, lambda: _kind_of_jpeg(data, limit)), (png, lambda: _kind_of_png(data, limit))],
         default=lambda: tf.constant(_OTHER),
     )
 
 
-def _kind_of_jpeg(data):
+def _kind_of_jpeg(data, limit):
     height, width, components = tf.unstack(tf.image.extract_jpeg_shape(data))
     # Of the two ways to store inks in a JPEG, TensorFlow knows one and shows the other as black.
     inks = components > 3
-    return tf.where(inks | _too_large(height, width), _OTHER, _JPEG)
+    return tf.where(inks | _too_large(height, width, limit), _OTHER, _JPEG)
 
 
-def _kind_of_png(data):
+def _kind_of_png(data, limit):
     width, height = _number(_bytes(data, 16, 4), 4), _number(_bytes(data, 20, 4), 4)
     # TensorFlow 2.21 does not spread fewer than 8 bits over the range of 0 to 255.
     few_bits = _bytes(data, 24, 1)[0] < 8
-    return tf.where(few_bits | _too_large(height, width), _OTHER, _PNG)
+    return tf.where(few_bits | _too_large(height, width, limit), _OTHER, _PNG)
 
 
-def _too_large(height, width):
-    """Pillow refuses those, and says how to allow them."""
-    limit = _pixel_limit()
+def _too_large(height, width, limit):
+    """Whether it has more pixels than Pillow reads, which then says how to allow them."""
     if limit is None:
         return tf.constant(False)
     return tf.cast(height, "int64") * tf.cast(width, "int64") > limit
@@ -253,6 +264,7 @@ def _orientation_behind(data, mark):
     )
 
 
+@tf.function(input_signature=[tf.TensorSpec((), tf.string)], autograph=False)
 def _tiff_orientation(block):
     """The orientation in an EXIF block, 1 where the block is damaged or has none."""
     block = tf.io.decode_raw(tf.strings.join([block, b"\0" * 16]), tf.uint8)  # never too short
