@@ -1,0 +1,1 @@
+"""The published checkpoints, one file a publisher, as data for the catalogue."""
