@@ -13,6 +13,7 @@ devices (fully sharded data parallelism).
 
 import argparse
 
+import jax
 import keras
 
 import keras_vit
@@ -31,8 +32,8 @@ def main(arguments=None):
         shape, names = (*shape, options.model_devices), [*names, "model"]
     mesh = keras.distribution.DeviceMesh(shape, names)
 
-    # The map needs the sizes of the variables before they are made: this model has no weights.
-    with keras.StatelessScope(initialize_variables=False):
+    # The map needs the sizes of the variables before they are made: this model lies on the host.
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
         sizes = build(options)
     distribution = keras.distribution.ModelParallel(
         layout_map=keras_vit.layout_map(sizes, mesh),

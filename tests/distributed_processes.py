@@ -51,13 +51,12 @@ def start(arguments, rank=0, processes=1, devices=1, ports=()):
     )
     if processes > 1:
         environment.update(launcher_variables(rank, processes, ports))
-    return subprocess.Popen(
-        [sys.executable, *map(str, arguments)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    # Into a file, since a pipe that nobody reads fills up and stops the process.
+    output = tempfile.TemporaryFile("w+")
+    command = [sys.executable, *map(str, arguments)]
+    process = subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT)
+    process.output = output
+    return process
 
 
 def launcher_variables(rank, processes, ports):
@@ -97,16 +96,20 @@ def finish(processes):
     deadline = time.monotonic() + TIMEOUT
     try:
         while any(process.poll() is None for process in processes):
-            failed = [process for process in processes if process.poll() not in (None, 0)]
-            assert not failed, failed[0].communicate()[0][-4000:]
-            assert time.monotonic() < deadline, f"not ended within {TIMEOUT} s"
+            if any(process.returncode for process in processes) or time.monotonic() > deadline:
+                break
             time.sleep(0.1)
-        outputs = [process.communicate()[0] for process in processes]
-        for process, output in zip(processes, outputs, strict=True):
-            assert process.returncode == 0, output[-4000:]
-        return outputs
     finally:
+        codes = [process.poll() for process in processes]
         for process in processes:
-            if process.poll() is None:
-                process.kill()
-            process.communicate()
+            process.kill()
+            process.wait()
+    outputs = [_read(process) for process in processes]
+    assert codes == [0] * len(codes), "\n".join([f"exit codes {codes}", *outputs])
+    return outputs
+
+
+def _read(process):
+    with process.output as output:
+        output.seek(0)
+        return output.read()[-4000:]

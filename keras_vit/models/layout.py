@@ -31,7 +31,9 @@ def layout_map(model, mesh):
     parallelism, which saves memory and changes no product. Optimizer slots follow their variables.
 
     Variables get their places when they are made, so the map is needed before the model that
-    trains. Make one of the same sizes without weights first, as in the example.
+    trains: it is made of another model of the same sizes, as in the example. Where even one device
+    could not hold it, `with jax.default_device(jax.local_devices(backend="cpu")[0])` makes it on
+    the host. `pipelines.distribute("model:2x2")` needs no other model.
 
     Args:
         model: An `ImageModel`, or any Keras model of the layers of `keras_vit`.
@@ -47,8 +49,7 @@ def layout_map(model, mesh):
     Example:
 
     >>> mesh = keras.distribution.DeviceMesh((2, 2), ["batch", "model"])
-    >>> with keras.StatelessScope(initialize_variables=False):
-    ...     sizes = keras_vit.ViT_B16(weights=None)
+    >>> sizes = keras_vit.ViT_B16(weights=None)
     >>> distribution = keras.distribution.ModelParallel(
     ...     layout_map=keras_vit.layout_map(sizes, mesh), batch_dim_name="batch")
     >>> with distribution.scope():

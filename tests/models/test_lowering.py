@@ -11,6 +11,7 @@ import pytest
 from small_resnets import BIT, HYBRID
 
 import keras_vit
+from keras_vit.layers import initial_values
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="only JAX lowers for devices that are not there"
@@ -56,8 +57,7 @@ def lowered(model, platforms):
 
     images = jax.ShapeDtypeStruct((BATCH, *model.input_shape[1:]), "float32")
     labels = jax.ShapeDtypeStruct((BATCH,), "int32")
-    with keras.StatelessScope(initialize_variables=False):
-        model.optimizer.build(model.trainable_variables)
+    model.optimizer.build(model.trainable_variables)
     state = (
         [structure(v) for v in model.trainable_variables],
         [structure(v) for v in model.non_trainable_variables],
@@ -80,7 +80,7 @@ def structure(variable):
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_training_step_lowers(family, policy, accelerator):
-    with keras.StatelessScope(initialize_variables=False):
+    with initial_values.skipped():
         model = FAMILIES[family](policy)
     model.compile(
         keras_vit.optimizers.AdamW(1e-3, global_clipnorm=1.0),
