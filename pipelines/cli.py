@@ -19,6 +19,9 @@ COMMANDS = {
     "predict": "name what images show",
     "models": "list the models and their published weights",
     "convert": "rewrite weights in another format",
+    "plan": "say whether a training step fits into memory",
+    "check-data": "read a collection of images and say what is wrong with it",
+    "prepare": "write a collection of images as TFRecord files",
 }
 
 TRACEBACK = "KERAS_VIT_TRACEBACK"  # set it to see where an error comes from
