@@ -7,7 +7,7 @@ from keras_vit._identity import DISTRIBUTION, check_identity
 check_identity()
 check_backend()
 
-from keras_vit import analysis, layers, optimizers
+from keras_vit import analysis, layers, losses, metrics, optimizers
 from keras_vit.applications.bit_resnets import (
     BiT_R50x1,
     BiT_R50x2,
@@ -47,10 +47,13 @@ from keras_vit.applications.vision_transformers import (
 from keras_vit.models.bit_resnet import BiTResNet
 from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.fold import fold_weight_standardization
+from keras_vit.models.freezing import freeze, linear_probe
+from keras_vit.models.head_bias import set_head_bias
 from keras_vit.models.image_model import ImageModel
 from keras_vit.models.layout import layout_map
 from keras_vit.models.macs import count_macs
 from keras_vit.models.masked_patch_prediction import MaskedPatchPrediction
+from keras_vit.models.rematerialization import rematerialize
 from keras_vit.models.resize import resize
 from keras_vit.models.spec import ViTSpec
 from keras_vit.models.vision_transformer import VisionTransformer
@@ -99,11 +102,17 @@ __all__ = [
     "count_macs",
     "decode_predictions",
     "fold_weight_standardization",
+    "freeze",
     "layers",
     "layout_map",
+    "linear_probe",
     "load_weights",
+    "losses",
+    "metrics",
     "optimizers",
     "preprocess_input",
+    "rematerialize",
     "resize",
     "save_weights",
+    "set_head_bias",
 ]

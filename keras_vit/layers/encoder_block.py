@@ -7,6 +7,7 @@ from keras_vit.layers.attention import MultiHeadAttention
 from keras_vit.layers.base import Layer
 from keras_vit.layers.layer_scale import LayerScale
 from keras_vit.layers.mlp import MLP
+from keras_vit.layers.rematerialize import rematerialized
 from keras_vit.layers.seeds import resolve_seed
 
 
@@ -67,6 +68,7 @@ class EncoderBlock(Layer):
         self.relative_grid = relative_grid
         self.prefix_tokens = prefix_tokens
         self.seed = resolve_seed(seed)
+        self.rematerialize = False  # no part of the architecture; see `keras_vit.rematerialize`
         self.attention = MultiHeadAttention(
             num_heads,
             qk_norm=qk_norm,
@@ -107,6 +109,11 @@ class EncoderBlock(Layer):
                 layer.build(input_shape)
 
     def call(self, tokens, training=None):
+        if self.rematerialize and training:
+            return rematerialized(self, self._forward, tokens, training)
+        return self._forward(tokens, training)
+
+    def _forward(self, tokens, training):
         tokens = tokens + self._attention_branch(tokens, training)
         return tokens + self._mlp_branch(tokens, training)
 

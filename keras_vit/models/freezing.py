@@ -1,0 +1,89 @@
+"""Training a part of a model: frozen layers, and a linear probe of frozen features."""
+
+import dataclasses
+import re
+
+from keras_vit.models.bit_spec import BiTSpec
+from keras_vit.models.build import build_model
+from keras_vit.models.image_model import require_spec
+from keras_vit.models.rebuild import check_begins_at_images, check_same_paths
+from keras_vit.models.recompile import recompile
+from keras_vit.models.spec import ViTSpec
+
+RATES = ("dropout_rate", "attention_dropout_rate", "drop_path_rate")
+
+
+def freeze(model, keep=r"^head$"):
+    """Freezes all layers but some. A compiled model is compiled anew, with a fresh optimizer.
+
+    Without that, layers frozen after a first `fit` would go on training on TensorFlow, and fail on
+    JAX. Dropout and stochastic depth of frozen layers stay active; see `linear_probe`.
+
+    Args:
+        model: An `ImageModel`.
+        keep: Regular expression, or several, searched in each layer's name: those that one of them
+            matches are trained. `keep=""` thaws the whole model.
+
+    Returns:
+        The same model.
+
+    Raises:
+        ValueError: if an expression matches no layer.
+
+    Example:
+
+    >>> keras_vit.freeze(model, keep=["^head$", "^norm$", r"^block_11$"])
+    """
+    patterns = (keep,) if isinstance(keep, str) else tuple(keep)
+    names = [layer.name for layer in model.layers]
+    for pattern in patterns:
+        if not any(re.search(pattern, name) for name in names):
+            raise ValueError(
+                "Each expression of `keep` must match a layer's name. "
+                f"Received: keep={pattern!r}, which matches none of {names}"
+            )
+    for layer in model.layers:
+        layer.trainable = any(re.search(pattern, layer.name) for pattern in patterns)
+    recompile(model)
+    return model
+
+
+def linear_probe(model):
+    """A copy of the model that trains nothing but its head, on features as in inference.
+
+    Dropout, attention dropout and stochastic depth are off, so that the head sees the features that
+    it will see when the model is used.
+
+    Args:
+        model: An `ImageModel` with a top; it stays as it was.
+
+    Returns:
+        A new model with the same weights, not compiled.
+
+    Raises:
+        ValueError: if the model has no head, or a hidden layer in it.
+
+    Example:
+
+    >>> probe = keras_vit.linear_probe(keras_vit.ViT_B16(weights="ViT-B_16.npz", classes=37))
+    >>> probe.compile(keras_vit.optimizers.SGD(0.03), "sparse_categorical_crossentropy")
+    """
+    spec = require_spec(model, "linear_probe", families=(ViTSpec, BiTSpec))
+    hidden = getattr(spec, "representation_size", None)
+    if not spec.include_top or hidden is not None:
+        raise ValueError(
+            "A linear probe needs a model whose top is one linear layer, built with "
+            "`include_top=True, representation_size=None`. Received: "
+            f"include_top={spec.include_top}, representation_size={hidden}"
+        )
+    rates = {name: 0.0 for name in RATES if hasattr(spec, name)}
+    check_begins_at_images(model, "linear_probe")
+    probe = build_model(dataclasses.replace(spec, **rates), name=model.name)
+    targets = {variable.path: variable for variable in probe.weights}
+    sources = {variable.path: variable for variable in model.weights}
+    check_same_paths(sources, targets, "linear_probe")
+    for path, target in targets.items():
+        target.assign(sources[path])
+    for layer in probe.layers:
+        layer.trainable = layer.name == "head"
+    return probe

@@ -1,0 +1,73 @@
+"""What is frozen stays, whatever was trained before; a linear probe sees features of inference."""
+
+import keras
+import numpy as np
+import pytest
+import small_models as small
+from small_resnets import bit
+
+import keras_vit
+
+LABELS = np.array([1, 0])
+
+
+def fit(variant, model=None):
+    """One step; the layers that moved."""
+    model = model or variant.model
+    before = small.values(model)
+    model.fit(variant.images, LABELS, verbose=0, shuffle=False)
+    after = small.values(model)
+    return {path.split("/")[0] for path in before if (before[path] != after[path]).any()}
+
+
+def compiled(model):
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras_vit.optimizers.SGD(0.1, weight_decay=0.1), loss, run_eagerly=True)
+    return model
+
+
+def test_layers_frozen_after_a_fit_stay_and_thaw():
+    variant = small.build(num_layers=2)
+    compiled(variant.model)
+    everything = fit(variant)
+    assert {"patch_embedding", "class_token", "block_0", "block_1", "norm", "head"} <= everything
+    assert keras_vit.freeze(variant.model) is variant.model
+    assert fit(variant) == {"head"}
+    keras_vit.freeze(variant.model, keep=["^head$", r"^block_1$"])
+    assert fit(variant) == {"head", "block_1"}
+    assert variant.model.optimizer.weight_decay == 0.1  # as compiled
+    keras_vit.freeze(variant.model, keep="")
+    assert fit(variant) == everything
+
+
+def test_an_expression_that_matches_no_layer_is_refused():
+    model = small.build(num_layers=1).model
+    with pytest.raises(ValueError, match="keep='block_7'.*block_0"):
+        keras_vit.freeze(model, keep=["head", "block_7"])
+    assert all(layer.trainable for layer in model.layers)
+
+
+def test_a_linear_probe_trains_the_head_on_features_of_inference():
+    rates = {"dropout_rate": 0.5, "attention_dropout_rate": 0.5, "drop_path_rate": 0.5}
+    variant = small.build(num_layers=2, **rates)
+    probe = keras_vit.linear_probe(variant.model)
+    assert not probe.compiled
+    small.assert_equal(small.values(probe), small.values(variant.model))
+    wanted = small.expected_output(variant)
+    np.testing.assert_allclose(
+        small.numpy(probe(variant.images, training=True)), wanted, atol=2e-5 * np.abs(wanted).max()
+    )
+    assert fit(variant, compiled(probe)) == {"head"}
+    assert all(layer.trainable for layer in variant.model.layers)
+
+
+def test_a_linear_probe_of_a_resnet():
+    model, _ = bit()
+    probe = keras_vit.linear_probe(model)
+    assert {v.path for v in probe.trainable_variables} == {"head/kernel", "head/bias"}
+
+
+@pytest.mark.parametrize("fields", [{"include_top": False}, {"representation_size": 8}])
+def test_a_probe_without_a_linear_head_is_refused(fields):
+    with pytest.raises(ValueError, match="include_top=.*representation_size="):
+        keras_vit.linear_probe(small.build(num_layers=1, **fields).model)
