@@ -178,7 +178,8 @@ def _kind(data, limit):
 
 def _kind_of_jpeg(data, limit):
     height, width, components = tf.unstack(tf.image.extract_jpeg_shape(data))
-    # Of the two ways to store inks in a JPEG, TensorFlow knows one and shows the other as black.
+    # Programs store inks inverted. TensorFlow believes that only behind an Adobe marker, and shows
+    # others as black; Pillow always does.
     inks = components > 3
     return tf.where(inks | _too_large(height, width, limit), _OTHER, _JPEG)
 
