@@ -26,7 +26,7 @@ class TensorFlowEngine(Engine):
             self.strategy = tf.distribute.MultiWorkerMirroredStrategy()
             resolver = self.strategy.cluster_resolver
             self.hosts, self.host = self._processes, _host(resolver)
-            self.callback(_take_local_results())
+            self.callback(take_local_results())
         else:
             kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
             devices = [device.name for device in tf.config.list_logical_devices(kind)]
@@ -57,7 +57,7 @@ class TensorFlowEngine(Engine):
         if self.replicas > 1 and optimizer is not None:
             clip_after_reduction(optimizer)
         if self.hosts > 1:
-            _build_from_host_batch(model, next(iter(data)))
+            build_from_zeros(model, data.element_spec)
 
     def feed(self, data):
         if self.hosts == 1 or not isinstance(data, tf.data.Dataset):
@@ -134,18 +134,21 @@ def clip_after_reduction(optimizer):
     optimizer._clips_after_reduction = True
 
 
-def _build_from_host_batch(model, batch):
+def build_from_zeros(model, element_spec):
     """Makes the variables of optimizer and metrics.
 
     Keras would reduce a distributed batch over the workers for it, and fails:
     https://github.com/keras-team/keras/issues/20585.
     """
     if "_maybe_symbolic_build" not in vars(model):
+        batch = keras.tree.map_structure(
+            lambda spec: tf.zeros(spec.shape, spec.dtype), element_spec
+        )
         model._symbolic_build(data_batch=batch)
         model._maybe_symbolic_build = lambda *args, **kwargs: None
 
 
-def _take_local_results():
+def take_local_results():
     """Reads the logs of a step on this worker, where Keras averages scalars along an axis.
 
     https://github.com/keras-team/keras/issues/20585. Metrics at the end of an epoch are over all

@@ -106,7 +106,7 @@ def test_heads_and_mlps_of_every_named_model(name):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_variant_of_the_model_has_rules_that_match_once(name):
     model = variant(name).model
-    layout_map = keras_vit.layout_map(model, mesh(batch=1, model=model.spec.num_heads))
+    layout_map = keras_vit.layout_map(model, mesh(batch=2, model=1))
     assert_every_rule_matches(model, layout_map)
     split = places(model, layout_map)
     pooled = model.spec.pooling == "map"
