@@ -73,10 +73,10 @@ def plot_attention(model, image, layer=-1):
 
 
 def _draw(picture, maps, index, class_token):
-    columns = min(1 + len(maps), 5)
-    rows = -(-(1 + len(maps)) // columns)
-    shape = 1.9 * picture.shape[0] / picture.shape[1]
-    figure = new_figure((1.9 * columns, (shape + 0.3) * rows + 0.4))
+    rows = -(-(1 + len(maps)) // 5)
+    columns = -(-(1 + len(maps)) // rows)
+    shape = picture.shape[0] / picture.shape[1]
+    figure = new_figure((1.9 * columns, (1.8 * shape + 0.3) * rows + 0.3))
     axes = figure.subplots(rows, columns, squeeze=False)
     remove_axes(axes)
     axes.flat[0].imshow(picture)

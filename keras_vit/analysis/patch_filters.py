@@ -68,7 +68,8 @@ def draw_filters(filters):
     tiles = (filters - low) / np.maximum(spread, np.finfo("float32").tiny)
     tiles = tiles[..., :3] if tiles.shape[-1] >= 3 else np.repeat(tiles[..., :1], 3, axis=-1)
     picture, _ = mosaic(tiles, columns)
-    figure = new_figure((0.6 * columns, 0.6 * -(-len(tiles) // columns) + 0.6))
+    width = max(4.2, 0.6 * columns)  # of the title
+    figure = new_figure((width, 0.6 + width * picture.shape[0] / picture.shape[1]))
     axis = figure.subplots()
     axis.imshow(picture, interpolation="nearest")
     axis.axis("off")

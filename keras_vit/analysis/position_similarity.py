@@ -57,7 +57,7 @@ def draw_position_similarity(similarity):
     """The figure of `plot_position_similarity`, of its array `(rows, columns, rows, columns)`."""
     rows, columns = similarity.shape[:2]
     picture, (tops, lefts) = mosaic(similarity.reshape(-1, rows, columns), columns)
-    figure = new_figure((5.0, 0.6 + 4.0 * picture.shape[0] / picture.shape[1]))
+    figure = new_figure((5.0, 0.9 + 3.6 * picture.shape[0] / picture.shape[1]))
     axis = figure.subplots()
     image = axis.imshow(picture, vmin=-1, vmax=1, cmap="viridis", interpolation="nearest")
     for which, places, side in ((axis.yaxis, tops, rows), (axis.xaxis, lefts, columns)):
