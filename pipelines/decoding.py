@@ -214,7 +214,15 @@ def _decode_crop_jpeg(data, draw, channels):
     size = tf.image.extract_jpeg_shape(data)[:2]
     upright = tf.where(orientation >= 5, size[::-1], size)
     box = _stored_box(tf.cast(draw(upright), "int32"), upright, orientation)
-    return _turn(tf.io.decode_and_crop_jpeg(data, box, channels=channels), orientation)
+    # Colours are interpolated from the next pixels, so these are decoded too: the crop of the whole
+    # image and this one are the same to the last bit.
+    first = tf.maximum(box[:2] - 1, 0)
+    last = tf.minimum(box[:2] + box[2:] + 1, size)
+    around = tf.concat([first, last - first], 0)
+    pixels = tf.io.decode_and_crop_jpeg(data, around, channels=channels)
+    (top, left), (height, width) = tf.unstack(box[:2] - first), tf.unstack(box[2:])
+    pixels = tf.image.crop_to_bounding_box(pixels, top, left, height, width)
+    return _turn(pixels, orientation)
 
 
 def _decode_png(data, channels):

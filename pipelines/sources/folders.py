@@ -25,15 +25,17 @@ def is_folder(path):
 
 
 def entries(folder):
-    """`(folders, files)` of a folder: sorted names, without those of hidden and system entries."""
+    """`(folders, files, hidden)` of a folder, each sorted; the last are those of the system."""
     folders, files, hidden = [], [], []
-    for name in sorted(name.rstrip("/") for name in tf.io.gfile.listdir(folder)):
-        if is_hidden(name):
-            hidden.append(name)
-        elif is_folder(join(folder, name)):
-            folders.append(name)
+    for name in sorted(tf.io.gfile.listdir(folder)):
+        bare = name.rstrip("/")
+        if is_hidden(bare):
+            hidden.append(bare)
+        # What is named as an image is not asked for its kind: that costs a request each on gs://.
+        elif not bare.lower().endswith(SUFFIXES) and is_folder(join(folder, bare)):
+            folders.append(bare)
         else:
-            files.append(name)
+            files.append(bare)
     return folders, files, hidden
 
 

@@ -14,6 +14,7 @@ import inspect
 import os
 import re
 
+from pipelines._tensorflow import tf
 from pipelines.sources import arrays as array_sources
 from pipelines.sources import folders, image_folder, records, table, tfds
 from pipelines.sources.fashion_mnist import fashion_mnist_source
@@ -51,7 +52,9 @@ def open_source(source, split="train", class_names=None):
             "`source` must be a text or path, a source, or arrays (images, labels). "
             f"Received: source={source!r} (of type {type(source).__name__})"
         )
-    text, *options = _OPTION.split(os.fspath(source))
+    text, options = os.fspath(source), []
+    if not tf.io.gfile.exists(text):  # or it is a path with a comma
+        text, *options = _OPTION.split(text)
     options = dict(option.split("=", 1) for option in options)
     return _opener(text)(text, split, class_names, options)
 

@@ -38,7 +38,7 @@ def tfds(name, split="train", data_dir=None, image_key=None, label_key=None):
         class_names=class_names,
         count=part.num_examples,
         size=_size(builder.info, part),
-        records=lambda: _examples(builder, split, image_key).map(pick, deterministic=True),
+        records=lambda: _examples(builder, split, image_key).map(pick),
     )
 
 
@@ -71,11 +71,12 @@ def prepared(name, data_dir=None):
 
 def _module():
     try:
+        import importlib_resources  # noqa: F401 - TFDS 4.9.10 imports it and does not require it
         import tensorflow_datasets
     except ModuleNotFoundError as error:
         raise ImportError(
-            "Data sets of TFDS need tensorflow-datasets. "
-            'Install it with: pip install "keras3-vit[tf]"'
+            f"Data sets of TFDS need {error.name}. "
+            'Install it with: pip install "keras3-vit[tf]" importlib_resources'
         ) from error
     return tensorflow_datasets
 

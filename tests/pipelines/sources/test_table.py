@@ -1,0 +1,107 @@
+"""Tables of paths and labels."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow")
+
+from image_files import flat, write
+from tf_data import once
+
+from pipelines._tensorflow import tf
+from pipelines.sources.table import table
+
+pytestmark = once
+
+
+@pytest.fixture
+def images(tmp_path):
+    for value in range(1, 5):
+        write(tmp_path / "images" / f"{value}.png", flat(value))
+    return tmp_path
+
+
+def write_csv(folder, text, name="labels.csv"):
+    (folder / name).write_text(text, "utf-8")
+    return folder / name
+
+
+def bytes_of(source):
+    return [source.read(tf.constant(i, "int64")).numpy() for i in range(source.count)]
+
+
+def test_rows_in_order_with_paths_relative_to_the_table(images):
+    path = write_csv(
+        images,
+        f'path,label\nimages/2.png,dog\n{images}/images/1.png,"cat, big"\nimages/3.png,dog\n',
+    )
+    source = table(path)
+    assert source.class_names == ("cat, big", "dog")
+    assert source.labels.tolist() == [1, 0, 1] and source.labels.dtype == "int32"
+    assert bytes_of(source) == [flat(2), flat(1), flat(3)]
+    assert source.origin(1) == f"{images}/images/1.png"
+
+
+def test_several_classes_a_row(images):
+    csv = write_csv(images, "\ufefffile,labels\nimages/1.png,a|c\nimages/2.png,\nimages/3.png,b\n")
+    rows = [
+        {"file": "images/1.png", "labels": ["c", "a"]},
+        {"file": "images/2.png", "labels": []},
+        {"file": "images/3.png", "labels": "b"},
+    ]
+    lines = write_csv(images, "\n".join(map(json.dumps, rows)) + "\n\n", "labels.jsonl")
+    for path in (csv, lines):
+        source = table(path)
+        assert source.multi_label and source.labels.dtype == "float32"
+        assert source.class_names == ("a", "b", "c")
+        np.testing.assert_array_equal(source.labels, [[1, 0, 1], [0, 0, 0], [0, 1, 0]])
+    wider = source.relabel(("b", "x", "c", "a"))
+    np.testing.assert_array_equal(wider.labels, [[0, 0, 1, 1], [0, 0, 0, 0], [1, 0, 0, 0]])
+
+
+def test_splits_share_the_classes_of_the_whole_table(images):
+    path = write_csv(
+        images,
+        "path,label,split\nimages/1.png,10,train\nimages/2.png,2,val\nimages/3.png,9,training\n",
+    )
+    train, validation = table(path, "train"), table(path, "validation")
+    assert train.class_names == validation.class_names == ("2", "9", "10")  # by number
+    assert train.labels.tolist() == [2, 1] and validation.labels.tolist() == [0]
+    assert bytes_of(validation) == [flat(2)]
+
+
+def test_columns_and_classes_of_other_names(images):
+    path = write_csv(images, "where,what\nimages/4.png,b;a\n")
+    source = table(path, path_column="where", label_column="what", separator=";")
+    np.testing.assert_array_equal(source.labels, [[1, 1]])
+    named = table(
+        path,
+        class_names=("z", "b", "a"),
+        path_column="where",
+        label_column="what",
+        separator=";",
+    )
+    np.testing.assert_array_equal(named.labels, [[0, 1, 1]])
+
+
+@pytest.mark.parametrize(
+    "text, arguments, message",
+    [
+        ("path,label\n", {}, "no rows"),
+        ("path,kind\na.png,x\n", {}, "column 'label' or .*Received: columns 'path', 'kind'"),
+        ("path,label\na.png,x\n", {"path_column": "file"}, "must have a column 'file'"),
+        ("path,label\na.png,x\n,y\n", {}, "Row 2 .* has no 'path'"),
+        ("path,label\na.png,x\n", {"class_names": ("y",)}, "not among `class_names`: 'x'"),
+        ("path,label\na.png,x\n", {"split": "validation"}, "no rows of the split 'validation'"),
+    ],
+)
+def test_a_table_that_cannot_be_read(tmp_path, text, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        table(write_csv(tmp_path, text), **arguments)
+
+
+def test_no_table(tmp_path):
+    with pytest.raises(FileNotFoundError, match="none.csv"):
+        table(tmp_path / "none.csv")
