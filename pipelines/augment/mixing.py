@@ -71,12 +71,14 @@ def mixup_or_cutmix(images, one_hot, seed, mixup_alpha, cutmix_alpha, each=False
 
 
 def beta(count, seed, alpha):
-    """`count` numbers from Beta(alpha, alpha), float32, as a ratio of Gamma numbers."""
-    gammas = tf.random.stateless_gamma((2, count), seed, alpha, dtype="float64")
-    # With a small alpha both may underflow to 0: then the limit, all of one, is as good.
-    total = tf.reduce_sum(gammas, 0)
-    share = tf.where(total > 0, gammas[0] / tf.where(total > 0, total, 1.0), 1.0)
-    return tf.cast(share, "float32")
+    """`count` numbers from Beta(alpha, alpha), float32."""
+    first, second = children(seed, 2)
+    gammas = tf.random.stateless_gamma((2, count), first, alpha + 1.0)
+    # G(alpha) is G(alpha + 1) * U^(1 / alpha), and with a small alpha too small for a float: the
+    # ratio g / (g + h) is taken from the logarithms.
+    uniforms = 1.0 - tf.random.stateless_uniform((2, count), second)  # never 0
+    logarithms = tf.math.log(gammas) + tf.math.log(uniforms) / alpha
+    return tf.sigmoid(logarithms[0] - logarithms[1])
 
 
 def _count(images, each):
