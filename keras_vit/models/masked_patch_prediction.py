@@ -127,10 +127,12 @@ class MaskedPatchPrediction(SafeTraining, keras.Model):
         patches = cut(x, self.model_spec.grid, target.patch_size)
         truth = target.of(gather(patches, y_pred["indices"]))
         predictions = target.flatten(y_pred["predictions"])
+        if sample_weight is not None:
+            sample_weight = ops.reshape(sample_weight, (-1, 1))  # the same for all of a sample
         for metric in self.prediction_metrics:
             metric.update_state(truth, predictions, sample_weight)
-        losses = [self.prediction_loss(truth, predictions, sample_weight)]
-        return sum([*losses, *(ops.sum(loss) for loss in self.losses)])
+        loss = self.prediction_loss(truth, predictions, sample_weight)
+        return sum((ops.sum(each) for each in self.losses), start=loss)  # and regularisation
 
     def reconstruct(self, images, batch_size=32):
         """Images, their corruption and what is predicted, as pictures of 0 to 1.

@@ -45,8 +45,8 @@ def _reconstruct_batch(model, images):
     plan = model.corruption.plan(len(images))  # in inference it is always the same
     kinds, sources = ops.convert_to_numpy(plan.kinds), ops.convert_to_numpy(plan.sources)
     spec, target = model.model_spec, model.prediction_target
-    patches = to_unit(spec, ops.convert_to_numpy(cut(images, spec.grid, target.patch_size)))
-    patches = np.clip(patches, 0.0, 1.0).astype("float32")  # (B, N, h, w, C)
+    patches = to_unit(spec, cut(images, spec.grid, target.patch_size))
+    patches = np.clip(ops.convert_to_numpy(patches), 0.0, 1.0)  # (B, N, h, w, C)
 
     corrupted, predicted = patches.copy(), patches.copy()
     corrupted[kinds == MASKED] = GREY

@@ -66,7 +66,7 @@ class ColorTarget:
         # Averaged before it is scaled: sums of whole numbers are exact.
         colors = to_unit(self.spec, area_mean(patches, self.side))  # (B, n, side, side, C)
         levels = ops.clip(ops.cast(ops.floor(colors * LEVELS), "int32"), 0, LEVELS - 1)
-        classes = ops.sum(levels * self._place_values(), axis=-1)
+        classes = ops.sum(levels * ops.array(self._place_values(), "int32"), axis=-1)
         return ops.reshape(classes, (-1, math.prod(classes.shape[1:])))
 
     def flatten(self, predictions):
@@ -76,14 +76,14 @@ class ColorTarget:
     def pictures(self, predictions):
         """NumPy logits -> patches `(B, n, h, w, C)` from 0 to 1, of the likeliest colours."""
         classes = np.argmax(predictions, axis=-1).reshape(*predictions.shape[:2], -1)
-        levels = classes[..., None] // self._place_values() % LEVELS
+        levels = classes[..., None] // np.array(self._place_values()) % LEVELS
         colors = ((levels + 0.5) / LEVELS).astype("float32")  # the middle of a level
         cells = colors.reshape(*predictions.shape[:2], self.side, self.side, -1)
         rows, columns = (np.arange(size) * self.side // size for size in self.patch_size)
         return cells[:, :, rows[:, None], columns]
 
     def _place_values(self):
-        return (LEVELS ** np.arange(self.spec.channels)[::-1]).astype("int32")
+        return [LEVELS**i for i in reversed(range(self.spec.channels))]
 
 
 class PixelTarget:
@@ -108,7 +108,8 @@ class PixelTarget:
         values = patches
         if self.spec.include_preprocessing:
             facts = self.spec.preprocessing
-            values = (to_unit(self.spec, patches) - np.float32(facts.mean)) / np.float32(facts.std)
+            mean, std = ops.array(facts.mean, "float32"), ops.array(facts.std, "float32")
+            values = (to_unit(self.spec, patches) - mean) / std
         return self.flatten(values)
 
     def flatten(self, predictions):
@@ -140,11 +141,11 @@ def paste(patches, grid):
 
 
 def to_unit(spec, pixels):
-    """Pixels as a model takes them, in the range of 0 to 1."""
+    """A tensor of pixels as a model takes them, in the range of 0 to 1."""
     if spec.include_preprocessing:
         return pixels / 255.0
     facts = spec.preprocessing
-    return pixels * np.float32(facts.std) + np.float32(facts.mean)
+    return pixels * ops.array(facts.std, "float32") + ops.array(facts.mean, "float32")
 
 
 def area_mean(patches, side):

@@ -1,0 +1,674 @@
+"""Masked patch prediction: targets, corruption and loss against NumPy, training and files."""
+
+import json
+import math
+
+import keras
+import numpy as np
+import other_processes
+import pytest
+import small_models as small
+from other_processes import BACKENDS
+from quick_compilation import quickly
+from reference_vit import forward
+from small_models import assert_close, build, numpy
+
+import keras_vit
+from keras_vit import MaskedPatchPrediction
+from keras_vit.models.masked_patch_corruption import (
+    EXCHANGED,
+    MASKED,
+    UNCHANGED,
+    VISIBLE,
+    PatchCorruption,
+)
+from keras_vit.models.masked_patch_targets import cut, make_target, paste
+from keras_vit.models.spec import ViTSpec
+
+PATCHES = 15  # of the small model: 3 rows, 5 columns
+CORRUPTED = 8  # half of them, rounded
+
+
+def pretraining(fields=None, **arguments):
+    """A small model with random weights, its prediction layer too, and images for it."""
+    given = build(**(fields or {}))
+    model = MaskedPatchPrediction(given.model, **{"seed": 1, **arguments})
+    rng = np.random.default_rng(2)
+    for variable in model.prediction.weights:
+        variable.assign(rng.normal(0, 0.3, variable.shape))
+    return model, given
+
+
+def images(number, channels=3, seed=5):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(-1, 1, (number, 24, 40, channels)).astype("float32")
+
+
+# --- Targets -----------------------------------------------------------------------------------
+
+
+def target(name, image_size, patch_size, channels=3, **fields):
+    sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 4, "mlp_dim": 4}
+    fields = {"include_preprocessing": True, **fields}
+    spec = ViTSpec(image_size, patch_size, **sizes, channels=channels, **fields)
+    return make_target(name, spec, patch_size), spec
+
+
+def of(name, pixels, patch_size, **fields):
+    a_target, spec = target(name, pixels.shape[1:3], patch_size, pixels.shape[-1], **fields)
+    return numpy(a_target.of(cut(pixels, spec.grid, patch_size)))
+
+
+def by_loops(pixels, patch_size, patch_value):
+    """[patch_value(patch) of every patch, row by row] of every image."""
+    height, width = patch_size
+    return [
+        [
+            patch_value(image[top : top + height, left : left + width])
+            for top in range(0, image.shape[0], height)
+            for left in range(0, image.shape[1], width)
+        ]
+        for image in pixels
+    ]
+
+
+def color_class(color):
+    """3 bits a channel, of whole-number averages in 0..255."""
+    number = 0
+    for value in color:
+        number = 8 * number + min(int(8 * value / 255), 7)
+    return number
+
+
+def cell(patch, row, column, side):
+    """The mean of one of side x side cells, which may cut through pixels."""
+
+    def overlaps(size, index):  # in whole parts of a pixel, of which there are `side`
+        first, last = index * size, (index + 1) * size
+        return [max(0, min(last, side * (i + 1)) - max(first, side * i)) for i in range(size)]
+
+    weights = np.outer(overlaps(patch.shape[0], row), overlaps(patch.shape[1], column))
+    return np.einsum("hw,hwc->c", weights, patch.astype("float64")) / weights.sum()
+
+
+def test_mean_colors_worked_by_hand():
+    pixels = np.zeros((1, 4, 6, 3), "uint8")  # 2 x 2 patches of 2 high and 3 wide
+    pixels[0, :2, :3] = 255  # white: 7 * 64 + 7 * 8 + 7
+    pixels[0, :2, 3:] = (255, 0, 31)  # 31 is below the first step: 7 * 64
+    pixels[0, 2:, :3] = (32, 64, 224)  # just above steps 1, 2 and 7: 64 + 16 + 7
+    pixels[0, 2, 3:] = (0, 200, 0)  # half of the patch: a mean of (0, 100, 0), level 3: 24
+    np.testing.assert_array_equal(of("mean_color", pixels, (2, 3)), [[511, 448, 87, 24]])
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_mean_colors(channels):
+    rng = np.random.default_rng(channels)
+    pixels = rng.integers(0, 256, (2, 12, 15, channels), "uint8")
+    # Patches of much and of little contrast, dark and bright ones.
+    pixels[1] = pixels[1] ** 0.5 * np.linspace(0, 16, 15)[:, None]
+    wanted = by_loops(pixels, (4, 5), lambda patch: color_class(patch.mean(axis=(0, 1))))
+    np.testing.assert_array_equal(of("mean_color", pixels, (4, 5)), wanted)
+    assert len(np.unique(wanted)) > 5
+
+
+@pytest.mark.parametrize("patch_size", [(8, 12), (6, 5), (4, 7)])
+def test_downsampled_patches(patch_size):
+    size = (2 * patch_size[0], 3 * patch_size[1])
+    pixels = np.random.default_rng(0).integers(0, 256, (2, *size, 3), "uint8")
+
+    def classes(patch):
+        cells = [cell(patch, row, column, 4) for row in range(4) for column in range(4)]
+        return [color_class(color) for color in cells]
+
+    actual = of("downsampled", pixels, patch_size)
+    wanted = np.array(by_loops(pixels, patch_size, classes))  # (B, N, 16)
+    np.testing.assert_array_equal(actual.reshape(wanted.shape), wanted)
+
+
+def test_colors_of_scaled_images_are_those_of_their_pixels():
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 16, 24, 3), "uint8")
+    facts = keras_vit.models.preprocessing.Preprocessing((0.4, 0.5, 0.6), (0.2, 0.3, 0.25))
+    scaled = (pixels / 255 - np.array(facts.mean)) / np.array(facts.std)
+    fields = {"include_preprocessing": False, "preprocessing": facts}
+    actual = of("mean_color", scaled.astype("float32"), (8, 8), **fields)
+    np.testing.assert_array_equal(actual, of("mean_color", pixels, (8, 8)))
+
+
+def test_pixels_are_those_that_the_encoder_reads():
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 4, 9, 2), "uint8")
+    wanted = by_loops(pixels / 127.5 - 1, (2, 3), lambda patch: patch.reshape(-1, 2))
+    actual = of("pixels", pixels, (2, 3)).reshape(2, 6, 6, 2)
+    np.testing.assert_allclose(actual, wanted, atol=1e-6)
+    as_read = (pixels / 127.5 - 1).astype("float32")
+    again = of("pixels", as_read, (2, 3), include_preprocessing=False)
+    np.testing.assert_allclose(again.reshape(actual.shape), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_patches_go_back_to_their_places(channels):
+    pixels = np.random.default_rng(0).normal(size=(2, 6, 20, channels)).astype("float32")
+    patches = numpy(cut(pixels, (3, 4), (2, 5)))
+    np.testing.assert_array_equal(patches[1, 6], pixels[1, 2:4, 10:15])  # row 1, column 2
+    np.testing.assert_array_equal(paste(patches, (3, 4)), pixels)
+
+
+# --- Corruption --------------------------------------------------------------------------------
+
+
+def corruption(number=100, width=4, **arguments):
+    layer = PatchCorruption(**{"seed": 3, **arguments})
+    layer.build((None, number, width))
+    return layer
+
+
+def plan(layer, batch_size, training=True):
+    return [numpy(part) for part in layer.plan(batch_size, training)]
+
+
+def test_half_of_the_patches_of_every_sample_are_corrupted():
+    indices, kinds, _ = plan(corruption(number=30), 200)
+    assert indices.shape == (200, 15)
+    for sample, sample_kinds in zip(indices, kinds, strict=True):
+        assert set(sample) == set(np.flatnonzero(sample_kinds != VISIBLE))
+        assert len(set(sample)) == 15
+    often = (kinds != VISIBLE).sum(axis=0)  # 100 expected, a standard deviation of 7
+    assert 65 < often.min() and often.max() < 135
+
+
+@pytest.mark.parametrize("shares", [(0.8, 0.1), (0.5, 0.5), (0.0, 0.0), (0.2, 0.3)])
+def test_shares_are_within_binomial_bounds(shares):
+    layer = corruption(mask_share=shares[0], random_share=shares[1])
+    _, kinds, _ = plan(layer, 200)
+    wanted = {MASKED: shares[0], EXCHANGED: shares[1], UNCHANGED: 1 - sum(shares)}
+    corrupted = 200 * 50
+    for kind, share in wanted.items():
+        deviation = math.sqrt(corrupted * share * (1 - share))
+        assert abs((kinds == kind).sum() - corrupted * share) <= 4.5 * deviation
+
+
+def test_a_patch_is_exchanged_for_any_other_of_the_batch():
+    layer = corruption(number=5)
+    sources = np.concatenate([plan(layer, 4)[2].reshape(1, 20) for _ in range(50)])
+    steps = np.bincount(((sources - np.arange(20)) % 20).ravel(), minlength=20)
+    assert steps[0] == 0
+    assert 25 < steps[1:].min() and steps[1:].max() < 85  # 53 expected, a deviation of 7
+
+
+def test_the_only_patch_of_a_batch_stays():
+    assert plan(corruption(number=1, mask_ratio=1.0), 1)[2] == 0
+
+
+def test_corrupted_embeddings():
+    layer = corruption(number=50, mask_share=0.4, random_share=0.4)
+    layer.mask_token.assign(np.full((1, 1, 4), 9.0))
+    patches = np.random.default_rng(0).normal(size=(8, 50, 4)).astype("float32")
+    corrupted, indices = (numpy(part) for part in layer(patches))
+    wanted_indices, kinds, sources = plan(layer, 8, training=False)
+    np.testing.assert_array_equal(indices, wanted_indices)
+    assert set(kinds.ravel()) == {VISIBLE, MASKED, EXCHANGED, UNCHANGED}
+    for sample, number in np.ndindex(8, 50):
+        kind, value = kinds[sample, number], patches[sample, number]
+        if kind == MASKED:
+            value = np.full(4, 9.0)
+        if kind == EXCHANGED:
+            value = patches[sources[sample, number] // 50, sources[sample, number] % 50]
+        np.testing.assert_array_equal(corrupted[sample, number], value)
+
+
+def test_corruptions_differ_by_sample_and_by_step():
+    first, second = corruption(), corruption()
+    steps = [plan(first, 6)[1] for _ in range(3)]
+    assert len({sample.tobytes() for step in steps for sample in step}) == 18
+    np.testing.assert_array_equal(plan(second, 6)[1], steps[0])  # the same seed
+    assert (plan(corruption(seed=4), 6)[1] != steps[0]).any()
+
+
+def test_corruption_in_inference_is_always_the_same():
+    layer = corruption()
+    before = plan(layer, 6, training=False)[1]
+    plan(layer, 6)
+    np.testing.assert_array_equal(plan(layer, 6, training=False)[1], before)
+    assert len({sample.tobytes() for sample in before}) == 6
+
+
+def test_the_layer_comes_back_from_its_config():
+    layer = PatchCorruption(0.25, 0.6, 0.3, seed=8, name="other", dtype="mixed_bfloat16")
+    copy = PatchCorruption.from_config(json.loads(json.dumps(layer.get_config())))
+    assert copy.get_config() == layer.get_config()
+    assert (copy.mask_ratio, copy.mask_share, copy.random_share, copy.seed) == (0.25, 0.6, 0.3, 8)
+
+
+# --- Predictions and loss ----------------------------------------------------------------------
+
+
+def cross_entropy(logits, classes):
+    logits = logits - logits.max(axis=-1, keepdims=True)
+    log_probabilities = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    return -np.take_along_axis(log_probabilities, classes[..., None], axis=-1)[..., 0]
+
+
+def loss_of(model, x, y_pred, sample_weight=None):
+    return float(numpy(model.compute_loss(x=x, y_pred=y_pred, sample_weight=sample_weight)))
+
+
+def outputs(model, inputs):
+    return {name: numpy(value) for name, value in model(inputs, training=False).items()}
+
+
+@pytest.mark.parametrize("fields", [{}, {"num_registers": 2}, {"norm_after_pool": True}])
+@pytest.mark.parametrize("masked", [False, True])
+def test_predictions_are_those_of_the_reference(masked, fields):
+    """Of patches that all stay, or of patches that are all the mask token."""
+    shares = {"mask_share": float(masked), "random_share": 0.0, "mask_ratio": 1.0}
+    model, given = pretraining(fields, **shares)
+    weights = dict(given.weights)
+    if masked:  # the embedding of every patch is the bias
+        weights["patch_embedding/kernel"] = np.zeros_like(weights["patch_embedding/kernel"])
+        weights["patch_embedding/bias"] = numpy(model.corruption.mask_token)[0, 0]
+    spec = {**given.spec, "include_top": False, "pooling": None, "norm_after_pool": False}
+    tokens = forward(spec, weights, given.images)["encoded"][:, -PATCHES:]
+    kernel, bias = (numpy(v).astype("float64") for v in model.prediction.weights)
+    result = outputs(model, given.images)
+    wanted = np.take_along_axis(tokens @ kernel + bias, result["indices"][..., None], axis=1)
+    assert result["predictions"].shape == (2, PATCHES, 512)
+    assert_close(result["predictions"], wanted)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("name", ["mean_color", "downsampled"])
+def test_loss_and_accuracy_of_colors(name, channels):
+    model, _ = pretraining({"channels": channels}, target=name)
+    x, side = images(4, channels), 1 if name == "mean_color" else 4
+    model.compile("sgd")
+    loss, accuracy = model.evaluate(x, batch_size=4, verbose=0)
+
+    result = outputs(model, x)
+    assert result["predictions"].shape == (
+        (4, CORRUPTED, 8**channels) if side == 1 else (4, CORRUPTED, 16, 8**channels)
+    )
+    places = [(row, column) for row in range(side) for column in range(side)]
+    pixels = (x + 1) * 127.5
+    classes = by_loops(
+        pixels, (8, 8), lambda patch: [color_class(cell(patch, *place, side)) for place in places]
+    )
+    chosen = np.take_along_axis(np.array(classes), result["indices"][..., None], axis=1)
+    logits = result["predictions"].reshape(4, CORRUPTED, side**2, -1).astype("float64")
+    assert loss == pytest.approx(cross_entropy(logits, chosen).mean(), rel=1e-5)
+    assert accuracy == pytest.approx((logits.argmax(axis=-1) == chosen).mean(), abs=1e-6)
+
+
+def test_loss_of_pixels():
+    model, _ = pretraining(target="pixels")
+    x = images(4)
+    model.compile("sgd")
+    loss = model.evaluate(x, batch_size=4, verbose=0)
+    result = outputs(model, x)
+    assert result["predictions"].shape == (4, CORRUPTED, 8, 8, 3)
+    patches = np.array(by_loops(x, (8, 8), lambda patch: patch))
+    errors = [
+        (result["predictions"][sample] - patches[sample][result["indices"][sample]]) ** 2
+        for sample in range(4)
+    ]
+    assert loss == pytest.approx(np.mean(errors), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["mean_color", "downsampled", "pixels"])
+def test_only_corrupted_patches_count(name):
+    model, _ = pretraining(target=name)
+    x = images(2)
+    y_pred = model(x, training=False)
+    before = loss_of(model, x, y_pred)
+    corrupted = set(numpy(y_pred["indices"])[1])
+    for number in range(PATCHES):
+        row, column = divmod(number, 5)
+        changed = x.copy()
+        changed[1, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8] *= -1
+        changed[1, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8] += 0.6
+        after = loss_of(model, changed, y_pred)
+        assert (after != before) == (number in corrupted)
+
+
+def test_sample_weights_count():
+    model, _ = pretraining()
+    x = images(4)
+    model.compile("sgd")
+    weights = np.array([0.0, 2.0, 0.0, 0.5], "float32")
+    weighted = model.evaluate(x, np.zeros(4), sample_weight=weights, batch_size=4, verbose=0)[0]
+    y_pred = model(x, training=False)
+    single = [
+        loss_of(model, x, y_pred, np.eye(4, dtype="float32")[i])
+        for i in range(4)  # a fourth of each sample's mean
+    ]
+    assert weighted == pytest.approx(weights @ np.array(single), rel=1e-5)
+
+
+# --- Training ----------------------------------------------------------------------------------
+
+
+def new_pretraining(fields=None, **arguments):
+    """As a user has it: nothing but the encoder is random."""
+    given = build(**{"num_layers": 1, **(fields or {})})
+    return MaskedPatchPrediction(given.model, **{"seed": 1, **arguments}), given
+
+
+def test_it_learns_and_everything_moves():
+    model, given = new_pretraining()
+    head = numpy(given.model.get_layer("head").kernel).copy()
+    x = np.repeat(images(4, seed=0)[:, :1, :1], 24, axis=1).repeat(40, axis=2)  # one colour each
+    model.compile(keras_vit.optimizers.AdamW(0.01))
+    before = {v.path: numpy(v).copy() for v in model.trainable_variables}
+    losses = model.fit(x, epochs=40, batch_size=4, verbose=0).history["loss"]
+    assert losses[0] == pytest.approx(math.log(512), rel=1e-5)  # a new prediction layer is zero
+    assert losses[-1] < 0.5 * losses[0]
+    assert model.evaluate(x, batch_size=4, verbose=0)[1] > 0.5
+    for variable in model.trainable_variables:
+        assert np.abs(numpy(variable) - before[variable.path]).max() > 1e-4, variable.path
+    # The model that was given is trained, and its head is left alone.
+    kernel = given.model.get_layer("block_0").mlp.weights[0]
+    assert (numpy(kernel) != before[kernel.path]).any()
+    np.testing.assert_array_equal(numpy(given.model.get_layer("head").kernel), head)
+
+
+def test_evaluating_twice_gives_the_same_number_and_labels_are_ignored():
+    model, _ = pretraining()
+    x = images(6)
+    model.compile("sgd")
+    first = model.evaluate(x, batch_size=4, verbose=0)
+    model.fit(x, np.zeros(6), batch_size=4, verbose=0)
+    model.prediction.kernel.assign(model.prediction.kernel * 0)
+    model.prediction.bias.assign(model.prediction.bias * 0)
+    again = model.evaluate(x, np.ones(6), batch_size=4, verbose=0)
+    assert first[0] != again[0]
+    assert again == model.evaluate(x, batch_size=4, verbose=0)
+
+
+def test_data_of_tensorflow_with_labels_and_without():
+    tf = pytest.importorskip("tensorflow")
+    model, _ = new_pretraining()
+    model.compile("sgd")
+    x = images(4)
+    batches = tf.data.Dataset.from_tensor_slices(x).batch(2)
+    pairs = tf.data.Dataset.from_tensor_slices((x, np.arange(4))).batch(2)
+    losses = [model.evaluate(data, verbose=0)[0] for data in (batches, pairs)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    model.fit(pairs, verbose=0)
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision(policy):
+    model, _ = new_pretraining({"dtype": policy})
+    model.compile(keras_vit.optimizers.AdamW(1e-3))
+    history = model.fit(images(4), batch_size=2, verbose=0).history
+    assert history["loss"][0] == pytest.approx(math.log(512), abs=0.3)
+    assert {keras.backend.standardize_dtype(v.dtype) for v in model.trainable_variables} == {
+        "float32"
+    }
+    predictions = model(images(2), training=False)["predictions"]
+    assert keras.backend.standardize_dtype(predictions.dtype) == "float32"
+    scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert scaled == (policy == "mixed_float16")
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="needs a C++ compiler")
+def test_compiled_steps():
+    model, _ = new_pretraining()
+    model.compile(keras_vit.optimizers.AdamW(1e-3), jit_compile=True)
+    losses = model.fit(images(4), epochs=2, batch_size=2, verbose=0).history["loss"]
+    assert np.isfinite(losses).all() and losses[0] != losses[1]
+
+
+def test_images_that_do_not_fit_are_refused_and_nothing_is_lost():
+    model, _ = new_pretraining()
+    model.compile("sgd")
+    before = small.values(model)
+    with pytest.raises(ValueError, match=r"\(batch, 24, 40, 3\).*Received: shape="):
+        model.fit(np.zeros((2, 40, 24, 3), "float32"), verbose=0)
+    small.assert_equal(small.values(model), before)
+
+
+def hybrid(image_size):
+    """Its ResNet makes an eighth of the image, its patches are single cells of that."""
+    sizes = {"patch_size": 1, "num_layers": 1, "num_heads": 1, "hidden_dim": 8, "mlp_dim": 8}
+    return keras_vit.VisionTransformer(image_size, **sizes, resnet=(1, 1), resnet_width=0.5)
+
+
+def test_hybrids_predict_patches_of_the_image():
+    model = MaskedPatchPrediction(hybrid((24, 40)), target="pixels")
+    result = outputs(model, images(2))
+    assert result["predictions"].shape == (2, CORRUPTED, 8, 8, 3)
+
+
+# --- What is refused ---------------------------------------------------------------------------
+
+
+def error_of(fields=None, model=None, **arguments):
+    given = model or build(num_layers=1, **(fields or {})).model
+    with pytest.raises(ValueError) as error:
+        MaskedPatchPrediction(given, **arguments)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("value", [0, 0.0, -0.1, 1.01, float("nan"), True, "half", None])
+def test_ratios_that_are_none(value):
+    error = error_of(mask_ratio=value)
+    assert "`mask_ratio`" in error and f"Received: mask_ratio={value!r}" in error
+
+
+def test_a_ratio_of_less_than_a_patch():
+    error = error_of(mask_ratio=0.02)
+    assert "at least one patch" in error and "smallest ratio is 0.067" in error
+
+
+@pytest.mark.parametrize(
+    ("shares", "named"),
+    [
+        ({"mask_share": 1.2}, "mask_share=1.2"),
+        ({"random_share": -0.1}, "random_share=-0.1"),
+        ({"mask_share": "most"}, "mask_share='most'"),
+        ({"mask_share": 0.8, "random_share": 0.3}, "random_share=0.3"),
+        ({"mask_share": 0.95}, "mask_share=0.95, random_share=0.1"),
+    ],
+)
+def test_shares_that_are_none(shares, named):
+    assert f"Received: {named}" in error_of(**shares).replace("mask_share=0.8, ", "")
+
+
+def test_targets_that_cannot_be():
+    assert "'mean_color', 'downsampled', 'pixels'" in error_of(target="colour")
+    for name in ("mean_color", "downsampled"):
+        assert "channels=5" in error_of({"channels": 5}, target=name)
+    small_patches = {"patch_size": (2, 8), "image_size": (4, 16)}
+    assert "patches of 2 x 8" in error_of(small_patches, target="downsampled")
+    build_with = {"channels": 5, **small_patches}
+    assert MaskedPatchPrediction(build(num_layers=1, **build_with).model, target="pixels")
+
+
+def test_models_that_cannot_be():
+    inputs = keras.Input((24, 40, 3))
+    assert "no spec" in error_of(model=keras.Model(inputs, inputs))
+    doubled = keras.layers.Rescaling(2.0)(inputs)
+    assert "layers before it" in error_of({"input_tensor": doubled})
+    error = error_of(model=hybrid((22, 40)))
+    assert "patches of 8 x 8" in error and "(24, 40)" in error
+
+
+def test_a_loss_and_metrics_of_the_users():
+    model, _ = new_pretraining()
+    for argument in ({"loss": "mse"}, {"metrics": ["accuracy"]}):
+        with pytest.raises(ValueError, match="its own loss and metrics"):
+            model.compile("sgd", **argument)
+
+
+# --- The trained encoder -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "pooling"),
+    [
+        ({"representation_size": 7}, "token"),
+        ({"include_top": False, "pooling": None, "class_token": False}, "avg"),
+        ({"include_top": False, "pooling": None, "class_token": True}, "token"),
+        ({"pooling": "map", "norm_after_pool": True, "num_registers": 1}, "map"),
+    ],
+)
+def test_the_classifier_has_the_encoder_and_a_zero_head(fields, pooling):
+    model, given = pretraining(fields)
+    model.encoder.get_layer("block_1").trainable = False
+    classifier = model.to_classifier(11)
+    assert type(classifier) is keras_vit.ImageModel
+    assert classifier.spec.pooling == pooling
+    assert classifier.spec.norm_after_pool == given.model.spec.norm_after_pool
+    assert (classifier.spec.classes, classifier.spec.class_names) == (11, None)
+    weights = small.values(classifier)
+    for path, value in small.values(model.encoder).items():
+        np.testing.assert_array_equal(weights[path], value)
+    assert not weights["head/kernel"].any() and not weights["head/bias"].any()
+    assert not classifier.get_layer("block_1").trainable
+    assert classifier.get_layer("block_0").trainable and classifier.get_layer("head").trainable
+    assert small.call(classifier, given.images).shape == (2, 11)
+
+
+def test_the_classifier_is_a_model_of_its_own():
+    model, given = new_pretraining()
+    classifier = model.to_classifier(3, pooling="avg", classifier_activation=None, name="mine")
+    assert (classifier.name, classifier.spec.classifier_activation) == ("mine", None)
+    before = small.values(model)
+    for variable in classifier.weights:
+        variable.assign(variable + 1.0)
+    small.assert_equal(small.values(model), before)
+    assert numpy(classifier(given.images)).shape == (2, 3)
+
+
+def test_classifiers_that_cannot_be():
+    model, _ = new_pretraining({"pooling": "avg", "class_token": False})
+    with pytest.raises(ValueError, match="class token needs one"):
+        model.to_classifier(3, pooling="token")
+    with pytest.raises(ValueError, match="`classes`"):
+        model.to_classifier(0)
+    model.encoder.get_layer("block_0").attention.query.enable_lora(2)
+    with pytest.raises(ValueError, match="LoRA.*lora_kernel_a"):
+        model.to_classifier(3)
+
+
+# --- Pictures ----------------------------------------------------------------------------------
+
+
+def test_pictures_of_a_planted_prediction():
+    """The prediction layer says (3, 0, 7) of every patch, whatever it is given."""
+    model, _ = new_pretraining(mask_share=0.5, random_share=0.3)
+    model.prediction.bias.assign(np.eye(512)[3 * 64 + 7])
+    x = images(5)
+    result = model.reconstruct(x, batch_size=3)
+    np.testing.assert_allclose(result.images, (x + 1) / 2, atol=1e-6)
+    assert result.kinds.shape == (5, 3, 5)
+    batch = result.images[:3]  # patches are exchanged within a batch
+    patches = {patch.tobytes() for image in by_loops(batch, (8, 8), np.copy) for patch in image}
+    for sample, row, column in np.ndindex(3, 3, 5):
+        area = np.s_[sample, 8 * row : 8 * row + 8, 8 * column : 8 * column + 8]
+        kind = result.kinds[sample, row, column]
+        wanted = result.images[area]
+        if kind != VISIBLE:
+            wanted = np.broadcast_to(np.array([3.5, 0.5, 7.5]) / 8, (8, 8, 3))
+        np.testing.assert_allclose(result.predicted[area], wanted, atol=1e-6)
+        if kind == MASKED:
+            assert (result.corrupted[area] == 0.5).all()
+        elif kind == EXCHANGED:
+            assert result.corrupted[area].tobytes() in patches
+            assert (result.corrupted[area] != result.images[area]).any()
+        else:
+            np.testing.assert_array_equal(result.corrupted[area], result.images[area])
+
+
+def test_pictures_of_downsampled_patches_and_of_pixels():
+    model, _ = new_pretraining(target="downsampled", mask_ratio=1.0)
+    logits = np.zeros((4, 4, 512))
+    logits[1, 2, 511] = 1.0  # row 1, column 2 is white, everything else the darkest
+    model.prediction.bias.assign(logits.ravel())
+    patch = model.reconstruct(images(1)).predicted[0, 8:16, 16:24]
+    wanted = np.full((8, 8, 3), 0.5 / 8)
+    wanted[2:4, 4:6] = 7.5 / 8
+    np.testing.assert_allclose(patch, wanted, atol=1e-6)
+
+    model, _ = new_pretraining(target="pixels", mask_ratio=1.0)
+    pixels = np.random.default_rng(0).uniform(-1, 1, (8, 8, 3)).astype("float32")
+    model.prediction.bias.assign(pixels.ravel())
+    patch = model.reconstruct(images(1)).predicted[0, 16:24, 32:40]
+    np.testing.assert_allclose(patch, (pixels + 1) / 2, atol=1e-6)
+
+
+def test_pictures_of_no_images():
+    model, _ = new_pretraining()
+    with pytest.raises(ValueError, match="There must be images"):
+        model.reconstruct(images(0))
+
+
+# --- Files -------------------------------------------------------------------------------------
+
+
+def test_training_goes_on_from_a_file_as_if_never_interrupted(tmp_path):
+    model, _ = new_pretraining(mask_ratio=0.4, mask_share=0.6, random_share=0.3, target="pixels")
+    x = images(4)
+    model.compile(keras_vit.optimizers.AdamW(0.01))
+    model.fit(x, batch_size=2, verbose=0)
+    model.save(tmp_path / "pretraining.keras")
+    loaded = keras.saving.load_model(tmp_path / "pretraining.keras")
+    assert json.dumps(loaded.get_config()) == json.dumps(model.get_config())
+    small.assert_equal(small.values(loaded), small.values(model))
+    losses = [
+        each.fit(x, batch_size=2, verbose=0, shuffle=False).history["loss"]
+        for each in (model, loaded)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    small.assert_equal(small.values(loaded.encoder), small.values(model.encoder))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A model saved in training, whose corruption is the same on all backends: all stays."""
+    folder = tmp_path_factory.mktemp("pretraining")
+    with quickly():
+        model, _ = new_pretraining(mask_ratio=1.0, mask_share=0.0, random_share=0.0)
+        model.compile(keras_vit.optimizers.AdamW(0.01, weight_decay=0.1))
+        x = images(2)
+        np.save(folder / "images.npy", x)
+        model.fit(x, epochs=2, verbose=0)
+        model.save(folder / "pretraining.keras")
+        facts = {"type": "MaskedPatchPrediction", "is_ours": True, "steps": 2}
+        facts["evaluated"] = model.evaluate(x, verbose=0)
+        before = {v.path: numpy(v).copy() for v in model.trainable_variables}
+        history = model.fit(x, verbose=0, shuffle=False).history
+        facts["trained"] = [history["loss"][0], history["accuracy"][0]]
+        after = {v.path: numpy(v).copy() for v in model.trainable_variables}
+    return folder, facts, before, after
+
+
+@pytest.fixture(scope="module")
+def processes(saved):
+    script = other_processes.ROOT / "tests" / "models" / "reload_pretraining.py"
+    started = {
+        backend: other_processes.start(script, saved[0], backend=backend)
+        for backend in BACKENDS
+        if other_processes.installed(backend)
+    }
+    yield started
+    for process in started.values():
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_fresh_process_of_any_backend_takes_the_next_step(saved, processes, backend):
+    if backend not in processes:
+        pytest.skip(f"{backend} is not installed")
+    other_processes.finish(processes[backend])
+    folder, wanted, before, after = saved
+    facts = json.loads((folder / f"{backend}.json").read_text())
+    for name in ("evaluated", "trained"):
+        assert facts.pop(name) == pytest.approx(wanted[name], rel=1e-4)
+    assert facts == {name: wanted[name] for name in facts}
+    with np.load(folder / f"{backend}.npz") as values:
+        for path, value in after.items():
+            # The gradient of a bias of keys is nothing but rounding, which Adam makes large.
+            if not path.endswith("/key/bias"):
+                step = np.abs(value - before[path]).max()
+                assert np.abs(values[path] - value).max() <= 0.02 * step, path
