@@ -17,6 +17,7 @@ import keras_vit
 # In the order in which `--help` lists them.
 COMMANDS = {
     "predict": "name what images show",
+    "inspect": "draw what is inside a model, on one page",
     "models": "list the models and their published weights",
     "convert": "rewrite weights in another format",
     "plan": "say whether a training step fits into memory",
