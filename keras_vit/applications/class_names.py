@@ -39,7 +39,8 @@ def class_names(source, classes):
 
     Args:
         source: A sequence of names, or the path of a file: a text with one name a line, or JSON, a
-            list of names or an object of index to name (`id2label`) or to `[identifier, name]`.
+            list of names or an object of index to name (`id2label`) or to `[identifier, name]`, or
+            what `keras-vit export` writes.
         classes: How many classes the head has.
 
     Returns:
@@ -77,6 +78,8 @@ def _read(path):
 
 
 def _from_json(value):
+    if isinstance(value, dict) and "class_names" in value:
+        value = value["class_names"]
     if isinstance(value, list):
         return value
     names = [value[str(index)] for index in range(len(value))]
