@@ -20,6 +20,7 @@ COMMANDS = {
     "inspect": "draw what is inside a model, on one page",
     "models": "list the models and their published weights",
     "convert": "rewrite weights in another format",
+    "export": "write a model for serving, from pixels to probabilities",
     "plan": "say whether a training step fits into memory",
     "check-data": "read a collection of images and say what is wrong with it",
     "prepare": "write a collection of images as TFRecord files",
