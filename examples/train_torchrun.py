@@ -23,7 +23,18 @@ IMAGE_SIZE = (28, 28)
 def main(arguments=None):
     """Runs the example; returns the mean loss of each epoch over all processes."""
     options = parse(arguments)
-    rank, processes = join()
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    # What torchrun has set says which process of how many this is.
+    torch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    losses = train(options, torch.distributed.get_rank(), torch.distributed.get_world_size())
+    # Only now, when the wrapped model is gone: else the process may not end.
+    torch.distributed.destroy_process_group()
+    return losses
+
+
+def train(options, rank, processes):
+    """Trains this process's copy of the model on its share of the data."""
     keras.utils.set_random_seed(0)  # the same first weights everywhere
     model = keras_vit.VisionTransformer(
         image_size=IMAGE_SIZE,
@@ -37,32 +48,24 @@ def main(arguments=None):
         classifier_activation=None,
         include_preprocessing=True,
     )
-    device = f"cuda:{torch.cuda.current_device()}" if torch.cuda.is_available() else "cpu"
     parallel = DistributedDataParallel(model)  # averages the gradients during `backward`
     optimizer = keras_vit.optimizers.AdamW(2e-3, weight_decay=0.05, global_clipnorm=1.0)
-
-    # Each process reads images of its own, and makes its share of the batch.
-    train = [array[: options.examples][rank::processes] for array in fashion_mnist("train")]
-    batches = iter(
-        training_batches(*train, IMAGE_SIZE, options.batch_size // processes, seed=rank).repeat()
-    )
+    images = [array[: options.examples][rank::processes] for array in fashion_mnist("train")]
+    share = options.batch_size // processes
+    batches = training_batches(*images, IMAGE_SIZE, share, seed=rank)
     losses = []
     for epoch in range(options.epochs):
-        total = torch.zeros((), device=device)
-        steps = options.examples // options.batch_size
-        for _ in range(steps):
-            images, labels = (torch.from_numpy(part.numpy()).to(device) for part in next(batches))
-            total += step(parallel, optimizer, images, labels.long()) / steps
-        torch.distributed.all_reduce(total)
-        losses.append(total.item() / processes)
+        losses.append(mean([step(parallel, optimizer, *batch) for batch in batches]))
         if rank == 0:
             print(f"epoch {epoch + 1}: loss {losses[-1]:.4f}")
-    torch.distributed.destroy_process_group()
     return losses
 
 
 def step(parallel, optimizer, images, labels):
     """One step on this process's share of a batch; returns its loss."""
+    device = parallel.device
+    images = torch.from_numpy(images.numpy()).to(device)
+    labels = torch.from_numpy(labels.numpy()).long().to(device)
     parallel.zero_grad()
     loss = torch.nn.functional.cross_entropy(parallel(images, training=True), labels)
     loss.backward()
@@ -72,12 +75,11 @@ def step(parallel, optimizer, images, labels):
     return loss.detach()
 
 
-def join():
-    """Joins the process group that torchrun describes; returns (rank, number of processes)."""
-    if torch.cuda.is_available():
-        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    torch.distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
-    return torch.distributed.get_rank(), torch.distributed.get_world_size()
+def mean(losses):
+    """Over the steps of all processes."""
+    total = torch.stack(losses).mean()
+    torch.distributed.all_reduce(total)
+    return total.item() / torch.distributed.get_world_size()
 
 
 def parse(arguments):
