@@ -57,6 +57,18 @@ class Engine(contextlib.ExitStack):
             )
         return batch_size // self.hosts
 
+    def fetch(self, variables):
+        """The values of variables, for a checkpoint: a list of arrays, the same on every host.
+
+        All hosts must call it, whichever of them writes: a variable may be split over them, and
+        some engines read others together too.
+        """
+        return [keras.ops.convert_to_numpy(variable) for variable in variables]
+
+    def wait(self):
+        """Waits for all hosts, as before a file is read that the chief writes."""
+        self.gather([self.host])
+
     # What an engine adds. `__enter__` calls the first, `training.watched` the others.
 
     def start(self):
@@ -78,6 +90,10 @@ class Engine(contextlib.ExitStack):
     def metrics_result(self, model, result):
         """The results of all metrics over all processes; `result()` gives this process's."""
         return result()
+
+    def lost_peer(self, error):
+        """Whether an error of training says that another process has ended."""
+        return False
 
     def gather(self, numbers):
         """These numbers of every process: a list of lists, by host."""

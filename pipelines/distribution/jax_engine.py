@@ -57,6 +57,20 @@ class JaxEngine(Engine):
                 f"Received: {self.hosts} processes"
             )
 
+    def fetch(self, variables):
+        from jax.experimental import multihost_utils
+
+        def whole(variable):
+            if variable.value.is_fully_addressable or variable.value.is_fully_replicated:
+                return keras.ops.convert_to_numpy(variable)
+            return multihost_utils.process_allgather(variable.value, tiled=True)
+
+        return [whole(variable) for variable in variables]
+
+    def lost_peer(self, error):
+        # Mostly JAX's own watch ends the process before, a minute and a half after the other's end.
+        return self.hosts > 1 and type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError")
+
     def gather(self, numbers):
         from jax.experimental import multihost_utils
 

@@ -38,7 +38,8 @@ class TensorFlowEngine(Engine):
 
     def check(self, model):
         seeds.check_seeds(model)
-        if model.distribute_strategy is not self.strategy:
+        in_scope = self.strategy.extended.variable_created_in_scope
+        if not all(in_scope(variable.value) for variable in model.variables):
             raise ValueError(
                 "The model must be built within `with distribute(...)`, where its variables get a "
                 f"copy on every replica. Received: model={model!r}, built outside"
@@ -67,6 +68,9 @@ class TensorFlowEngine(Engine):
             rows = keras.tree.flatten(data.element_spec)[0].shape[0]
             data = data.rebatch(rows // replicas)
         return self.strategy.distribute_datasets_from_function(lambda context: data)
+
+    def lost_peer(self, error):
+        return self.hosts > 1 and isinstance(error, tf.errors.UnavailableError)
 
     def gather(self, numbers):
         if self.hosts == 1:

@@ -50,6 +50,10 @@ class TorchEngine(Engine):
         with keras.StatelessScope(state_mapping=state):
             return result()
 
+    def lost_peer(self, error):
+        closed = ("Connection reset by peer", "Connection closed by peer", "Broken pipe")
+        return self.hosts > 1 and any(words in str(error) for words in closed)
+
     def gather(self, numbers):
         if self.hosts == 1:
             return super().gather(numbers)

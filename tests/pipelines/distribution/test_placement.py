@@ -1,8 +1,14 @@
 """Where the variables and the slots of the optimizer lie after training."""
 
+import math
+
 import keras
 import pytest
+import worker
 from distributed_processes import run
+
+from pipelines import planning
+from pipelines.distribution.spec import parse
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="Keras splits variables on JAX only"
@@ -51,3 +57,15 @@ def test_each_device_holds_its_part(path, shapes, prefix):
         for variable, shape in shapes.items():
             devices, *part = results[f"place/{prefix}{variable}"]
             assert (devices, tuple(part)) == (4, shape), variable
+
+
+@pytest.mark.parametrize("path", [("model:2x2", 1, 4), ("fsdp:4", 1, 4)], ids=lambda path: path[0])
+def test_the_plan_of_memory_is_what_the_devices_hold(path):
+    spec = parse(path[0])
+    plan = planning.plan(worker.build(), keras.optimizers.SGD(0.1, momentum=0.9), 16, spec, 4)
+    (results,) = run(*path)
+    places = {name: part for name, (_, *part) in results.items() if name.startswith("place/")}
+    slots = [part for name, part in places.items() if name.startswith("place/slot/")]
+    held = [part for name, part in places.items() if not name.startswith("place/slot/")]
+    assert plan.parameters == 4 * sum(math.prod(part) for part in held)
+    assert plan.optimizer - 4 * sum(math.prod(part) for part in slots) == 8  # counter and rate

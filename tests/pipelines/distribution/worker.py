@@ -35,7 +35,7 @@ def main(spec, out):
             **(placement(model) if keras.backend.backend() == "jax" else {}),
             "masks": masks(d),
             "facts": [d.hosts, d.host, d.replicas, d.is_chief, d.local_batch_size(BATCH)],
-            **{f"weight/{variable.path}": value(variable) for variable in model.weights},
+            **weights(model, d),
         }
     np.savez(out, **results)
 
@@ -137,6 +137,11 @@ def masks(d):
     return value(layer(np.ones((8 // d.hosts, 32), "float32"), training=True))
 
 
+def weights(model, d):
+    values = d.fetch(model.weights)
+    return {f"weight/{v.path}": x for v, x in zip(model.weights, values, strict=True)}
+
+
 def placement(model):
     """For each variable and its momentum: how many devices hold it, and the shape each has."""
     slots = {
@@ -152,11 +157,6 @@ def placement(model):
 
 
 def value(variable):
-    if hasattr(variable, "value") and hasattr(variable.value, "is_fully_addressable"):
-        if not variable.value.is_fully_addressable:
-            from jax.experimental import multihost_utils
-
-            return multihost_utils.process_allgather(variable.value, tiled=True)
     return keras.ops.convert_to_numpy(variable)
 
 
