@@ -18,11 +18,11 @@ from pipelines.distribution.spec import Spec
 
 GIB = 2**30
 
-# What `memory_analysis` of XLA found on a CPU, as a share of the estimate: 0.97 to 1.02 for five
-# Vision Transformers of 2 to 4 blocks and 17 to 257 tokens in float32, less the gradients. On
+# What `memory_analysis` of XLA found on a CPU, as a share of the estimate: 0.90 to 0.97 for five
+# Vision Transformers of 2 to 4 blocks and 17 to 257 tokens and one hybrid, in float32. On
 # CPUs XLA computes 16-bit products in float32 and undoes rematerialisation, so that those are not
 # measured. tests/pipelines/test_planning.py measures again.
-ACTIVATION_ERROR = (0.9, 1.1)
+ACTIVATION_ERROR = (0.85, 1.05)
 
 # What the backward pass of the block at work needs besides, as a share of what the block keeps.
 WORKSPACE = 0.3
