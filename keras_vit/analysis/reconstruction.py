@@ -30,5 +30,5 @@ def plot_reconstruction(model, images, batch_size=32):
     for axis, title, pictures in zip(axes.flat, TITLES, columns, strict=True):
         picture, _ = mosaic(pictures, columns=1)
         axis.imshow(np.clip(picture, 0.0, 1.0))
-        axis.set_title(f"{title} ({model.target})" if title == "prediction" else title)
+        axis.set_title(title)
     return figure

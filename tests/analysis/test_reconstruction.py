@@ -17,7 +17,7 @@ def test_input_corruption_and_prediction_side_by_side(channels):
     images = np.random.default_rng(0).uniform(-1, 1, (2, 24, 40, channels)).astype("float32")
     figure = plot_reconstruction(model, images)
     titles = [axis.get_title() for axis in figure.axes]
-    assert titles == ["input", "corruption", "prediction (pixels)"]
+    assert titles == ["input", "corruption", "prediction"]
     pictures = [axis.images[0].get_array()[-24:] for axis in figure.axes]  # of the last image
     kinds = model.reconstruct(images).kinds[1]
     assert set(kinds.ravel()) == {0, 1}

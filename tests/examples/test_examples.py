@@ -72,6 +72,19 @@ def run_shrunk(name, *arguments, backend, devices=1):
     return output
 
 
+def test_look_inside(tmp_path, capsys):
+    pytest.importorskip("PIL")
+    pytest.importorskip("matplotlib")
+    numbers = load("look_inside").main(["--image-size", "32", "48", f"--out={tmp_path}"])
+    assert numbers["grid"] == (2, 3)
+    assert len(numbers["last_block_looks"]) == 3  # heads
+    # Within 2 x 3 patches of 16 pixels nothing is further away than this.
+    assert 0 <= numbers["first_block_looks"][0] <= (16**2 + 32**2) ** 0.5
+    assert "rollout is largest at patch" in capsys.readouterr().out
+    names = ("filters", "positions", "distance", "rollout", "heads", "representations")
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.png" for name in names}
+
+
 SHRUNK = ("--epochs=1", "--examples=64", "--batch-size=32", "--layers=1")
 
 
@@ -97,3 +110,15 @@ def test_tpu_smoke():
     output = run_shrunk("tpu_smoke", "--", "--cpu", "--steps=3", backend="jax", devices=2)
     assert "images a second" in output
     assert output.count("ok  ") == 3
+
+
+def test_masked_patches(tmp_path, capsys):
+    pytest.importorskip("tensorflow")
+    pytest.importorskip("matplotlib")
+    epochs = ["--pretrain-epochs=1", "--finetune-epochs=1", "--seeds=1"]
+    arguments = [*epochs, "--examples=200", "--labels=100", f"--out={tmp_path}"]
+    results = load("masked_patches").main(arguments)
+    assert json.loads(capsys.readouterr().out.splitlines()[-1]).items() >= results.items()
+    assert len(results["scratch"]) == len(results["pretrained"]) == 1
+    assert results["gain"] == pytest.approx(results["pretrained"][0] - results["scratch"][0])
+    assert (tmp_path / "masked_patches.png").stat().st_size > 10_000
