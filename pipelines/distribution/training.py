@@ -76,6 +76,8 @@ class _Watch:
                 "`validation_split` cannot be told apart on many devices. Give `validation_data`."
             )
         self._check_batches(arguments["x"], batch_size)
+        if self.engine.hosts > 1:
+            self._check_hosts(arguments["x"])
         self.engine.prepare(model, arguments["x"])
         arguments["x"] = self.engine.feed(arguments["x"])
         if validation is not None:
@@ -193,8 +195,8 @@ class _Watch:
         shares = self.engine.gather([int(dataset.cardinality()), rows])
         if any(share != shares[0] for share in shares):
             raise ValueError(
-                "All hosts must evaluate equally many batches of one size. Received: (batches, "
-                f"rows) by host {shares}. Pad with batches of weight 0."
+                "All hosts must have equally many batches of one size, or the first to end would "
+                f"wait for ever. Received: [batches, rows] by host {shares}"
             )
 
     def _dataset(self, data, batch_size):

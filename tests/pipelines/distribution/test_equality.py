@@ -6,6 +6,7 @@ All are held against one run in float64 without Keras, see `reference.py`.
 import keras
 import numpy as np
 import pytest
+import worker
 from distributed_processes import ROOT, run
 
 BACKEND = keras.backend.backend()
@@ -73,6 +74,20 @@ def test_metrics_of_training_are_over_all_replicas(path):
 def test_predictions_of_a_ragged_batch_are_cut(path):
     for results in run(*path):
         np.testing.assert_allclose(results["predictions"], golden["predictions"], atol=5e-5)
+
+
+@paths([path for path in PATHS if path[1] == 1])
+def test_any_number_of_examples_in_any_batches(path):
+    (results,) = run(*path)
+    labels = worker.images(worker.RAGGED, 2)[1]
+    for count, batch_size in worker.OTHERS:
+        name, logits = f"{count}/{batch_size}", golden["predictions"][:count]
+        np.testing.assert_allclose(results[f"predictions/{name}"], logits, atol=5e-5)
+        right = labels[:count]
+        loss = np.log(np.exp(logits).sum(-1)) - logits[np.arange(count), right]
+        assert results[f"loss/{name}"] == pytest.approx(loss.mean(), rel=1e-5)
+        accuracy = (logits.argmax(-1) == right).mean()
+        assert results[f"accuracy/{name}"] == pytest.approx(accuracy, abs=1e-6)
 
 
 @paths([path for path in MANY if BACKEND != "jax" or path[1] == 1])

@@ -20,6 +20,7 @@ from pipelines.distribution.padding import pad_batches
 
 BATCH, STEPS, EPOCHS, CLASSES = 16, 4, 3, 5
 RAGGED = 10  # examples to evaluate, in batches of 4
+OTHERS = ((8, 4), (7, 4), (8, 3), (1, 4))  # more of (examples, batch size)
 
 
 def main(spec, out):
@@ -62,6 +63,14 @@ def evaluated(model, d):
     results = {f"evaluate/{name}": value for name, value in logs.items()}
     if d.hosts == 1 or keras.backend.backend() == "torch":
         results["predictions"] = model.predict(images(RAGGED, 2)[0], batch_size=4, verbose=0)
+    if d.hosts == 1:
+        for count, batch_size in OTHERS:
+            some = [array[:count] for array in data]
+            logs = model.evaluate(*some, batch_size=batch_size, return_dict=True, verbose=0)
+            predictions = model.predict(some[0], batch_size=batch_size, verbose=0)
+            name = f"{count}/{batch_size}"
+            results.update({f"loss/{name}": logs["loss"], f"accuracy/{name}": logs["accuracy"]})
+            results[f"predictions/{name}"] = predictions
     return results
 
 
