@@ -187,9 +187,10 @@ class _Watch:
         rows = _static_rows(dataset)
         if rows is None or rows < 0:
             raise ValueError(
-                "Several processes evaluate batches of one known size. Pad the last one: "
-                "`pipelines.distribution.padding.pad_batches(dataset, rows)`. Received: a dataset "
-                "whose batches have an unknown size"
+                "Several processes need a `tf.data.Dataset` of batches of one known size: train "
+                "with `drop_remainder=True`, pad what is evaluated with "
+                "`pipelines.distribution.padding.pad_batches(dataset, rows)`. "
+                f"Received: {dataset!r}"
             )
         self._check_static(rows)
         shares = self.engine.gather([int(dataset.cardinality()), rows])

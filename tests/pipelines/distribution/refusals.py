@@ -37,6 +37,9 @@ def main(out):
         after.fit(*worker.images(16, 1), batch_size=16, verbose=0)
         said["trains after all that"] = None
         said["config"] = json.dumps(after.get_compile_config())
+    if BACKEND == "jax":
+        with pipelines.distribute("model:1x4"):
+            said["heads"] = message(worker.build)  # two
     for spec in ("model:1x2", "fsdp:2", "tpu", "model:3x1", "fsdp:7"):
         said[spec] = message(lambda: pipelines.distribute(spec).__enter__())  # noqa: B023
     if BACKEND != "jax":

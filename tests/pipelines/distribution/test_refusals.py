@@ -36,6 +36,7 @@ SPECS = {
     },
     "jax": {
         "tpu": "The jax backend has 'data' and 'model' and 'fsdp' only.*on JAX is 'data'",
+        "heads": r"'model' must divide.*4 devices, for numbers of \[2\]. Sizes that divide: 1, 2",
         "model:3x1": "must be all there are. Received: spec='model:3x1', 4 devices",
         "fsdp:7": "must be all there are. Received: spec='fsdp:7', 4 devices",
     },
