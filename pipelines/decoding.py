@@ -13,12 +13,15 @@ import os
 import numpy as np
 
 from pipelines._tensorflow import tf
+from pipelines.jpeg_window import has_plain_header, window
 
+NOT_INLINE = {"_noinline": True}
 WHITE = 255
 LUMA = (19595, 38470, 7471)  # 0.299, 0.587, 0.114 in 65536ths
 
 # How an image is decoded; the order is that of the branches below.
 _JPEG, _PNG, _OTHER = range(3)
+_JPEG_START, _PNG_START = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
 
 
 def decode(data, channels=3):
@@ -39,7 +42,7 @@ def decode(data, channels=3):
     return _decoder(channels, _pixel_limit())(data)
 
 
-def decode_crop(data, box, channels=3):
+def decode_crop(data, box, channels=3, least=None):
     """A part of `decode(data, channels)`. Of a JPEG only the rows that are needed are decoded.
 
     Args:
@@ -47,21 +50,37 @@ def decode_crop(data, box, channels=3):
         box: int32 `(4,)`: top, left, height and width in pixels of the upright image; or a
             function that is given the upright image's size, int32 `(2,)`, and returns that.
         channels: 3 for RGB or 1 for grey.
+        least: `(height, width)` that the part will be resized to, or None. Of a JPEG of 2
+            megapixels or more, the part is then decoded at 1/2, 1/4 or 1/8 of its size, where that
+            leaves no fewer pixels.
 
     Returns:
-        uint8 `(height, width, channels)`.
+        uint8 `(height, width, channels)`; smaller by such a ratio where `least` allows it.
     """
     check_channels(channels)
     data, limit = tf.convert_to_tensor(data), _pixel_limit()
-    draw = box if callable(box) else lambda size: box
+
+    def draw(size):
+        return tf.cast(box(size) if callable(box) else box, "int32")
 
     def others():
         image = decode(data, channels)
-        top, left, height, width = tf.unstack(tf.cast(draw(tf.shape(image)[:2]), "int32"))
+        top, left, height, width = tf.unstack(draw(tf.shape(image)[:2]))
         return tf.image.crop_to_bounding_box(image, top, left, height, width)
 
-    jpeg = tf.equal(_kind(data, limit), _JPEG)
-    crop = tf.cond(jpeg, lambda: _decode_crop_jpeg(data, draw, channels), others)
+    def any_kind():
+        jpeg = tf.equal(_kind(data, limit), _JPEG)
+        return tf.cond(jpeg, lambda: _decode_crop_jpeg(data, draw, channels, least), others)
+
+    def plain():
+        size = tf.image.extract_jpeg_shape(data)[:2]
+        return window(data, size, draw(size), channels, least)
+
+    if tf.inside_function():
+        # A graph goes through all operations of the branches that it does not take. Most images are
+        # plain JPEGs: what others need is one operation for them, the call of a function.
+        any_kind = tf.function(any_kind, autograph=False, experimental_attributes=NOT_INLINE)
+    crop = tf.cond(_is_plain_jpeg(data, limit), plain, any_kind)
     return tf.ensure_shape(crop, (None, None, channels))
 
 
@@ -168,8 +187,8 @@ def _decoder(channels, limit):
 
 def _kind(data, limit):
     """int32 scalar: which branch decodes it. Errors of the header are raised here already."""
-    jpeg = tf.equal(tf.strings.substr(data, 0, 3), b"\xff\xd8\xff")
-    png = tf.equal(tf.strings.substr(data, 0, 8), b"\x89PNG\r\n\x1a\n")
+    jpeg = tf.equal(tf.strings.substr(data, 0, len(_JPEG_START)), _JPEG_START)
+    png = tf.equal(tf.strings.substr(data, 0, len(_PNG_START)), _PNG_START)
     return tf.case(
         [(jpeg, lambda: _kind_of_jpeg(data, limit)), (png, lambda: _kind_of_png(data, limit))],
         default=lambda: tf.constant(_OTHER),
@@ -209,20 +228,23 @@ def _pixel_limit():
 # --- JPEG and PNG -------------------------------------------------------------------------------
 
 
-def _decode_crop_jpeg(data, draw, channels):
+def _is_plain_jpeg(data, limit):
+    """Whether `_kind` would say JPEG and `_jpeg_orientation` 1, as far as that is quickly told."""
+    return tf.cond(
+        has_plain_header(data),
+        lambda: tf.equal(_kind_of_jpeg(data, limit), _JPEG),
+        lambda: tf.constant(False),
+    )
+
+
+def _decode_crop_jpeg(data, draw, channels, least):
     orientation = _jpeg_orientation(data)
     size = tf.image.extract_jpeg_shape(data)[:2]
     upright = tf.where(orientation >= 5, size[::-1], size)
-    box = _stored_box(tf.cast(draw(upright), "int32"), upright, orientation)
-    # Colours are interpolated from the next pixels, so these are decoded too: the crop of the whole
-    # image and this one are the same to the last bit.
-    first = tf.maximum(box[:2] - 1, 0)
-    last = tf.minimum(box[:2] + box[2:] + 1, size)
-    around = tf.concat([first, last - first], 0)
-    pixels = tf.io.decode_and_crop_jpeg(data, around, channels=channels)
-    (top, left), (height, width) = tf.unstack(box[:2] - first), tf.unstack(box[2:])
-    pixels = tf.image.crop_to_bounding_box(pixels, top, left, height, width)
-    return _turn(pixels, orientation)
+    box = _stored_box(draw(upright), upright, orientation)
+    if least is not None:
+        least = tf.where(orientation >= 5, tf.constant(least)[::-1], tf.constant(least))
+    return _turn(window(data, size, box, channels, least), orientation)
 
 
 def _decode_png(data, channels):
@@ -365,6 +387,8 @@ def decode_with_pillow(data, channels):
         with Image.open(io.BytesIO(data)) as image:
             pixels = _pillow_pixels(image)
     except UnidentifiedImageError as error:
+        if data.startswith((_JPEG_START, _PNG_START)):
+            raise ValueError("cannot be decoded: its header is damaged.") from error
         raise ValueError(f"is not an image: it starts with {data[:12]!r}.") from error
     except Image.DecompressionBombError as error:
         raise ValueError(

@@ -2,6 +2,9 @@
 
 from pipelines._tensorflow import tf
 
+# For what builds data sets: without AutoGraph, which nothing here needs, they are built faster.
+without_autograph = tf.autograph.experimental.do_not_convert
+
 
 def batched(rows, example, order, explain):
     """Makes examples of rows in parallel and batches them.
@@ -39,7 +42,6 @@ def batched(rows, example, order, explain):
         step = tf.ensure_shape(step, ())
         return step + 1, (step, firsts[0], images, targets, valid)
 
-    of_row, check = map(tf.autograph.experimental.do_not_convert, (of_row, check))  # traced faster
     examples = rows.map(of_row, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     batches = examples.ignore_errors().batch(order.local_batch_size, drop_remainder=True)
     return batches.scan(tf.constant(-1, "int64"), check)
@@ -52,8 +54,12 @@ def example_or_nothing(valid, real, spec, targets):
 
 
 def raise_for(bad, example):
-    """Raises the error of a bad image; of `example()` where the image is not to blame."""
-    if bad.reason is None:
+    """Raises the error of a bad image; that of `example()` where the image is not to blame."""
+    if bad.reason is not None:
+        raise ValueError(str(bad))
+    try:
         example()
-        raise RuntimeError(f"{bad.origin} failed once and then did not.")
-    raise ValueError(str(bad))
+    except Exception as error:  # whatever it is, it is passed on with the image's name
+        message = str(getattr(error, "message", error))
+        raise ValueError(f"{bad.origin} can be decoded, but then: {message}") from error
+    raise RuntimeError(f"{bad.origin} failed once and then did not.")

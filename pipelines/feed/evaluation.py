@@ -3,7 +3,7 @@
 import dataclasses
 
 from pipelines._tensorflow import tf
-from pipelines.feed.batches import batched, example_or_nothing, raise_for
+from pipelines.feed.batches import batched, example_or_nothing, raise_for, without_autograph
 from pipelines.feed.views import in_model_range, plain_view
 
 
@@ -21,6 +21,7 @@ class EvaluationData:
     targets: object
     spec: object
 
+    @without_autograph
     def batches(self):
         """All images, in batches of one size, for `evaluate`.
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from pipelines._tensorflow import tf
-from pipelines.feed.batches import batched, example_or_nothing, raise_for
+from pipelines.feed.batches import batched, example_or_nothing, raise_for, without_autograph
 from pipelines.feed.passes import ENDLESS, Passes
 from pipelines.feed.views import in_model_range, training_view
 
@@ -24,6 +24,7 @@ class TrainingData:
     targets: object
     spec: object
 
+    @without_autograph
     def endless(self, start_step=0):
         """All batches from a step on, for `fit(..., steps_per_epoch=...)`.
 
@@ -35,6 +36,7 @@ class TrainingData:
         batches = batches.prefetch(tf.data.AUTOTUNE)
         return batches.apply(tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY))
 
+    @without_autograph
     def passes(self, start_step=0):
         """An epoch's number of batches, and at the next iterator the ones after them, for `fit`."""
         steps = self.rows.order.steps_per_epoch

@@ -23,7 +23,10 @@ def training_view(data, encoded, augment, seed, spec):
         view = augment.view(to_channels(data, spec.channels), seed, size)
     elif augment.fuses:
         crop = decode_crop(
-            data, lambda whole: augment.boxes(whole[0], whole[1], seed, size), spec.channels
+            data,
+            lambda whole: augment.boxes(whole[0], whole[1], seed, size),
+            spec.channels,
+            least=size,
         )
         view = augment.finish(crop, seed, size)
     else:

@@ -226,8 +226,8 @@ NOISE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), "uint8")
         (cut(encoded(NOISE, "GIF")), "cannot be decoded: "),
         (b"<html><body>404</body></html>", "is not an image: it starts with b'<html><body>'"),
         (b"\0" * 4096, "is not an image"),
-        (b"\xff\xd8\xff" + b"\0" * 100, "is not an image"),
-        (b"\x89PNG\r\n\x1a\n\0\0", "is not an image"),
+        (b"\xff\xd8\xff" + b"\0" * 100, "cannot be decoded: its header is damaged"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "cannot be decoded: its header is damaged"),
         (b"\x00\x05\x16\x07\x00\x02\x00\x00Mac OS X", "is not an image"),
     ],
 )

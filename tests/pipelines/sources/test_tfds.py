@@ -2,14 +2,11 @@
 
 import pytest
 
-pytest.importorskip("tensorflow_datasets")
-pytest.importorskip("importlib_resources")  # which TFDS 4.9.10 imports and does not require
+pytest.importorskip("tensorflow")
 
-import io
-
-import tensorflow_datasets
 from image_files import flat
 from tf_data import once
+from tiny_tfds import CLASSES, TinyPictures
 
 from pipelines._tensorflow import tf
 from pipelines.sources import open_source
@@ -18,55 +15,16 @@ from pipelines.sources.tfds import tfds
 pytestmark = once
 
 VALUES = {"train": [10, 20, 30, 40, 50], "test": [60, 70]}
-CLASSES = ("ant", "bee", "cow")
-
-
-class TinyPictures(tensorflow_datasets.core.GeneratorBasedBuilder):
-    """Pictures of one value each."""
-
-    VERSION = tensorflow_datasets.core.Version("1.2.0")
-
-    def _info(self):
-        features = tensorflow_datasets.features
-        return self.dataset_info_from_configs(
-            features=features.FeaturesDict(
-                {
-                    "id": features.Text(),
-                    "label": features.ClassLabel(names=CLASSES),
-                    "picture": features.Image(encoding_format="png"),
-                    "tags": features.Sequence(features.ClassLabel(names=CLASSES)),
-                }
-            ),
-            disable_shuffling=True,  # keeps the order
-        )
-
-    def _split_generators(self, dl_manager):
-        return {split: self._generate_examples(split) for split in VALUES}
-
-    def _generate_examples(self, split):
-        for i, value in enumerate(VALUES[split]):
-            label = i % 3
-            yield (
-                i,
-                {
-                    "id": f"{split} {i}",
-                    "label": label,
-                    "picture": io.BytesIO(flat(value)),
-                    "tags": [label, 2],
-                },
-            )
-
-
-class BrokenPictures(TinyPictures):
-    """Cannot be had any more."""
-
-    def _generate_examples(self, split):
-        raise RuntimeError("checksum of pictures.zip changed")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return str(tmp_path_factory.mktemp("tfds"))
+    with pytest.MonkeyPatch.context() as patch:
+        content = {k: [(flat(v), i % 3) for i, v in enumerate(x)] for k, x in VALUES.items()}
+        patch.setattr(TinyPictures, "content", content)
+        folder = str(tmp_path_factory.mktemp("tfds"))
+        tfds("tiny_pictures", data_dir=folder)
+    return folder
 
 
 def rows(stream):
