@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import keras
 import numpy as np
@@ -351,18 +352,20 @@ def new_pretraining(fields=None, **arguments):
     return MaskedPatchPrediction(given.model, **{"seed": 1, **arguments}), given
 
 
-def test_it_learns_and_everything_moves():
+def test_it_learns_in_compiled_steps_and_everything_moves():
     model, given = new_pretraining()
     head = numpy(given.model.get_layer("head").kernel).copy()
     x = np.repeat(images(4, seed=0)[:, :1, :1], 24, axis=1).repeat(40, axis=2)  # one colour each
-    model.compile(keras_vit.optimizers.AdamW(0.01))
+    compiled = keras.backend.backend() != "torch"  # there it needs a C++ compiler
+    model.compile(keras_vit.optimizers.AdamW(0.01), jit_compile=compiled)
     before = {v.path: numpy(v).copy() for v in model.trainable_variables}
     losses = model.fit(x, epochs=40, batch_size=4, verbose=0).history["loss"]
     assert losses[0] == pytest.approx(math.log(512), rel=1e-5)  # a new prediction layer is zero
     assert losses[-1] < 0.5 * losses[0]
     assert model.evaluate(x, batch_size=4, verbose=0)[1] > 0.5
     for variable in model.trainable_variables:
-        assert np.abs(numpy(variable) - before[variable.path]).max() > 1e-4, variable.path
+        if not variable.path.endswith("/key/bias"):  # on which the softmax does not depend
+            assert np.abs(numpy(variable) - before[variable.path]).max() > 1e-3, variable.path
     # The model that was given is trained, and its head is left alone.
     kernel = given.model.get_layer("block_0").mlp.weights[0]
     assert (numpy(kernel) != before[kernel.path]).any()
@@ -407,14 +410,6 @@ def test_mixed_precision(policy):
     assert keras.backend.standardize_dtype(predictions.dtype) == "float32"
     scaled = isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
     assert scaled == (policy == "mixed_float16")
-
-
-@pytest.mark.skipif(keras.backend.backend() == "torch", reason="needs a C++ compiler")
-def test_compiled_steps():
-    model, _ = new_pretraining()
-    model.compile(keras_vit.optimizers.AdamW(1e-3), jit_compile=True)
-    losses = model.fit(images(4), epochs=2, batch_size=2, verbose=0).history["loss"]
-    assert np.isfinite(losses).all() and losses[0] != losses[1]
 
 
 def test_images_that_do_not_fit_are_refused_and_nothing_is_lost():
@@ -600,6 +595,19 @@ def test_pictures_of_no_images():
     model, _ = new_pretraining()
     with pytest.raises(ValueError, match="There must be images"):
         model.reconstruct(images(0))
+
+
+def test_the_guide_runs(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    guide = (other_processes.ROOT / "docs" / "masked_patches.md").read_text()
+    blocks = re.findall("```python\n(.*?)```", guide, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in blocks:
+        exec(block, names)
+    assert len(blocks) == 2
+    assert names["classifier"].output_shape == (None, 10)
+    assert (tmp_path / "masked_patches.png").exists()
 
 
 # --- Files -------------------------------------------------------------------------------------
