@@ -1,0 +1,251 @@
+"""From a recipe to a model that is ready to be trained, and from that to one to be used."""
+
+import dataclasses
+import math
+import re
+
+import keras
+
+import keras_vit
+from keras_vit.applications.facts import CONSTRUCTORS
+from keras_vit.applications.from_file import model_from_file
+from keras_vit.layers import initial_values
+from keras_vit.losses import SigmoidCrossentropy
+from keras_vit.metrics import HitAtOne
+from keras_vit.models.build import build_model
+from keras_vit.optimizers import (
+    SGD,
+    AdamW,
+    WarmupCosine,
+    WarmupLinear,
+    WarmupRsqrt,
+    WarmupSteps,
+    layerwise_factors,
+)
+
+# What makes logits into probabilities.
+ACTIVATIONS = {"softmax": "softmax", "sigmoid": "sigmoid", "masked_patch": "softmax"}
+HEAD = ("head", "pre_logits")
+EXACT_LOSS = "loss_of_images"  # the name of the metric
+
+
+def without_padding(logs):
+    """Keras's logs of an epoch, with the mean loss of the images in the place of that of the rows.
+
+    The last batch of an evaluation is filled up with rows of weight 0, which Keras's own loss
+    counts as images with a loss of 0.
+    """
+    logs = dict(logs)
+    for prefix in ("", "val_"):
+        if f"{prefix}{EXACT_LOSS}" in logs:
+            logs[f"{prefix}loss"] = logs.pop(f"{prefix}{EXACT_LOSS}")
+    return logs
+
+
+def build(recipe, class_names):
+    """The model of a recipe, not compiled. It gives logits.
+
+    Args:
+        recipe: A `Recipe`.
+        class_names: Strings, in the order of the outputs.
+
+    Returns:
+        An `ImageModel`, or a `MaskedPatchPrediction` of one.
+
+    Raises:
+        ValueError: if the recipe describes no model, or the weights do not fit it.
+    """
+    keras.utils.set_random_seed(recipe.seed)
+    config = recipe.model
+    model = (_from_file if config.name == "file" else _named)(recipe, tuple(class_names))
+    if recipe.head_bias is not None and recipe.objective == "sigmoid" and config.weights is None:
+        keras_vit.set_head_bias(model, recipe.head_bias)
+    if config.trainable == "probe":
+        model = keras_vit.linear_probe(model)
+    elif config.trainable != "all":
+        keras_vit.freeze(model, keep=config.trainable)
+    if config.rematerialize:
+        keras_vit.rematerialize(model)
+    if recipe.objective == "masked_patch":
+        return keras_vit.MaskedPatchPrediction(model, seed=recipe.seed)
+    return model
+
+
+def compile_model(model, recipe, total_steps, one_hot, multi_label=False):
+    """Gives a model the optimizer, loss and metrics of a recipe.
+
+    Args:
+        model: From `build`.
+        recipe: A `Recipe`.
+        total_steps: Integer, all updates of the run.
+        one_hot: Whether targets are `(B, K)`.
+        multi_label: Whether an image may be of several classes.
+    """
+    optimizer = make_optimizer(recipe.optimizer, total_steps, model)
+    if recipe.precision == "mixed_float16":
+        # Keras does this by the model's policy, but ours have their policy in the layers.
+        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+    if recipe.objective == "masked_patch":
+        model.compile(optimizer)
+        return
+    losses = keras.losses
+    if recipe.objective == "sigmoid":
+        loss = SigmoidCrossentropy()
+    elif one_hot:
+        loss = losses.CategoricalCrossentropy(from_logits=True)
+    else:
+        loss = losses.SparseCategoricalCrossentropy(from_logits=True)
+    # Weighted, so that the rows that fill up the last batch of an evaluation do not count. They
+    # would count in the loss that Keras reports, hence one more metric.
+    exact_loss = keras.metrics.MeanMetricWrapper(loss.call, name=EXACT_LOSS)
+    metrics = [*_metrics(model, one_hot, multi_label), exact_loss]
+    model.compile(optimizer, loss, weighted_metrics=metrics)
+
+
+def make_optimizer(config, total_steps, model):
+    """The optimizer of an `OptimizerConfig` for a run of so many updates."""
+    common = {
+        "learning_rate": make_schedule(config, total_steps),
+        "global_clipnorm": config.clip_norm,
+        "gradient_accumulation_steps": config.accumulation if config.accumulation > 1 else None,
+        "use_ema": config.averaging is not None,
+        "ema_momentum": config.averaging or 0.99,
+        "rate_factors": None,
+    }
+    if config.layer_decay is not None:
+        common["rate_factors"] = layerwise_factors(model, config.layer_decay)
+    if config.name == "sgd":
+        decay = config.weight_decay or None
+        return SGD(momentum=config.momentum, weight_decay=decay, **common)
+    return AdamW(weight_decay=config.weight_decay, beta_2=config.beta_2, **common)
+
+
+def make_schedule(config, total_steps):
+    """The learning rate of an `OptimizerConfig`: a schedule, or for "constant" without warm-up one
+    float."""
+    warmup = config.warmup
+    warmup = math.floor(warmup * total_steps) if warmup < 1 else round(warmup)
+    rate, schedule = config.learning_rate, config.schedule
+    if schedule == "cosine":
+        return WarmupCosine(rate, total_steps, warmup, config.final_learning_rate)
+    if schedule == "linear":
+        return WarmupLinear(rate, total_steps, warmup, config.final_learning_rate)
+    if schedule == "rsqrt":
+        return WarmupRsqrt(rate, total_steps, warmup, config.timescale, config.cooldown_steps)
+    boundaries = [round(share * total_steps) for share in config.boundaries]
+    return WarmupSteps(rate, total_steps, warmup, boundaries if schedule == "step" else ())
+
+
+def trained_model(model):
+    """The `ImageModel` within what is trained: itself, or the one that a pre-training is of."""
+    if isinstance(model, keras_vit.MaskedPatchPrediction):
+        return model.to_classifier(model.model_spec.classes)
+    return model
+
+
+def deployable(model, objective):
+    """A copy that gives probabilities, with the weights as they are now.
+
+    Args:
+        model: From `build`.
+        objective: As of a `Recipe`.
+
+    Returns:
+        An `ImageModel`, not compiled.
+    """
+    source = trained_model(model)
+    activation = ACTIVATIONS[objective] if source.spec.include_top else None
+    spec = dataclasses.replace(source.spec, classifier_activation=activation)
+    return _copy(source, spec)
+
+
+def _copy(source, spec, without=()):
+    """A model of another spec with the weights of a first one, but for some layers."""
+    with initial_values.skipped():
+        model = build_model(spec, name=source.name)
+    values = {variable.path: variable for variable in source.weights}
+    for variable in model.weights:
+        if variable.path.split("/")[0] not in without:
+            # A copy: on JAX, training gives its arrays away.
+            variable.assign(keras.ops.convert_to_numpy(values[variable.path]).copy())
+    return model
+
+
+def _metrics(model, one_hot, multi_label):
+    metrics = keras.metrics
+    classes = model.spec.classes
+    if not one_hot:
+        found = [metrics.SparseCategoricalAccuracy(name="accuracy")]
+        top5 = metrics.SparseTopKCategoricalAccuracy
+    else:
+        accuracy = HitAtOne() if multi_label else metrics.CategoricalAccuracy(name="accuracy")
+        found, top5 = [accuracy], metrics.TopKCategoricalAccuracy
+    # Of five classes or fewer, the best five always hold the right one.
+    return found if multi_label or classes <= 5 else [*found, top5(5, name="top5_accuracy")]
+
+
+def _named(recipe, class_names):
+    """The model of a constructor's name."""
+    config = recipe.model
+    if config.name not in (*CONSTRUCTORS, "VisionTransformer", "BiTResNet"):
+        raise ValueError(
+            "`model.name` must be 'file', 'VisionTransformer', 'BiTResNet' or one of "
+            f"{', '.join(CONSTRUCTORS)}. Received: model.name={config.name!r}"
+        )
+    arguments = {
+        **config.arguments,
+        **_rates(config),
+        "classes": len(class_names),
+        "classifier_activation": None,
+        "dtype": recipe.precision,
+    }
+    if config.name in CONSTRUCTORS:
+        arguments["input_shape"] = (*config.image_size, config.channels)
+        arguments["weights"] = config.weights
+    elif config.weights is not None:
+        raise ValueError(
+            "A model by its sizes has no weights of its own. Received: "
+            f"model.name={config.name!r}, model.weights={config.weights!r}. To go on from a file, "
+            "set --model.name=file."
+        )
+    else:
+        arguments.update(image_size=config.image_size, channels=config.channels)
+    try:
+        model = getattr(keras_vit, config.name)(**arguments)
+    except TypeError as error:
+        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if unknown is None:
+            raise
+        raise ValueError(
+            f"`model.arguments`, or another field of the model, must be arguments of "
+            f"keras_vit.{config.name}. Received: {unknown[1]}={arguments[unknown[1]]!r}"
+        ) from error
+    model.spec = dataclasses.replace(model.spec, class_names=class_names)
+    return model
+
+
+def _from_file(recipe, class_names):
+    """The model of a file, at the recipe's size; with a fresh head for other classes."""
+    config = recipe.model
+    if config.weights is None:
+        raise ValueError(
+            "This recipe goes on from a model: give its file, --weights runs/NAME/final.keras. "
+            "Received: model.weights=None"
+        )
+    found = model_from_file(config.weights, config.image_size)[0]
+    changes = {**_rates(config), "classifier_activation": None, "dtype": recipe.precision}
+    fields = {field.name for field in dataclasses.fields(found.spec)}
+    changes = {name: value for name, value in changes.items() if name in fields}
+    names = found.spec.class_names
+    same = found.spec.include_top and names == class_names
+    changes.update(include_top=True, classes=len(class_names), class_names=class_names)
+    if not same and "representation_size" in fields:
+        changes["representation_size"] = None  # both layers make room for one, as in the paper
+    return _copy(found, dataclasses.replace(found.spec, **changes), () if same else HEAD)
+
+
+def _rates(config):
+    rates = {"dropout_rate": config.dropout_rate, "drop_path_rate": config.drop_path_rate}
+    if config.regularization is not None:
+        rates = dict.fromkeys(rates, config.regularization)
+    return {name: value for name, value in rates.items() if value is not None}

@@ -1,0 +1,14 @@
+"""Trains a model by a recipe, and resumes it.
+
+Recipes are functions in `pipelines/recipes`, with the paper, the cost and the accuracy to expect;
+--dry-run prints them with all fields. Any field is changed as --optimizer.learning_rate=3e-4.
+"""
+
+from pipelines.run_options import add_run_arguments, run
+
+EXAMPLE = "keras-vit pretrain fashion_mnist --epochs=2"
+TAKES_OVERRIDES = True
+
+add_arguments = add_run_arguments
+
+__all__ = ["EXAMPLE", "TAKES_OVERRIDES", "add_arguments", "run"]
