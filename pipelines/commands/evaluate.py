@@ -1,0 +1,65 @@
+"""Measures a model on labelled images: top-1, top-5, loss, each class, calibration.
+
+With --reproduce, measures a published checkpoint on ImageNet's validation images and compares its
+top-1 with the published one; the exit status is 1 where they differ by more than 0.1 %.
+"""
+
+import json
+
+from pipelines.open_model import add_weights_argument, open_model
+
+EXAMPLE = "keras-vit evaluate --model runs/fashion_mnist/final.keras --data fashion_mnist"
+TOLERANCE = 0.1  # per cent, between a published top-1 and ours
+
+
+def add_arguments(parser):
+    parser.add_argument("--model", metavar="MODEL", help="a file, or a constructor such as ViT_B16")
+    add_weights_argument(parser)
+    parser.add_argument("--data", required=True, metavar="SOURCE", help="labelled images")
+    parser.add_argument("--split", choices=("validation", "train"), default="validation")
+    parser.add_argument(
+        "--reproduce", nargs=2, metavar=("MODEL", "WEIGHTS"), help="a published checkpoint"
+    )
+    parser.add_argument("--real", metavar="FILE", help="real.json, reassessed labels of ImageNet")
+    parser.add_argument("--confusion", metavar="FILE", help="PNG of the confusion matrix to write")
+    parser.add_argument("--batch-size", type=int, default=64, metavar="N")
+    parser.add_argument("--per-class", action="store_true", help="print a line for each class")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run(options):
+    from pipelines import evaluate
+
+    entry = None
+    if options.reproduce is not None:
+        entry = evaluate.published(*options.reproduce)
+        model = evaluate.build_published(*options.reproduce)
+    elif options.model is not None:
+        model = open_model(options.model, options.weights)
+    else:
+        raise ValueError("Name the model by --model, or a published one by --reproduce.")
+    source = evaluate.labelled(model, options.data, options.split)
+    p = evaluate.probabilities(model, source, options.batch_size)
+    result = evaluate.measure(p, source.labels, source.class_names)
+    facts = {"data": source.name, **result.to_dict()}
+    if options.real:
+        real = evaluate.read_real_labels(options.real)
+        facts["real"], facts["real_images"] = evaluate.real_accuracy(p, real)
+    if options.confusion:
+        evaluate.draw_confusion(result, options.confusion)
+    if entry is not None:
+        facts["published_top1"] = entry.top1 / 100
+    print(json.dumps(facts, indent=1) if options.json else _text(options, result, facts))
+    return int(entry is not None and abs(100 * result.top1 - entry.top1) > TOLERANCE)
+
+
+def _text(options, result, facts):
+    lines = [f"{facts['data']}: {result.summary()}"]
+    if "real" in facts:
+        lines.append(f"ReaL {facts['real']:.2%} of {facts['real_images']:,} images")
+    if "published_top1" in facts:
+        difference = 100 * (result.top1 - facts["published_top1"])
+        lines.append(f"published top-1 {facts['published_top1']:.2%}, ours {difference:+.2f} %")
+    if options.per_class or len(result.per_class) <= 10:
+        lines.append(result.class_table())
+    return "\n".join(lines)
