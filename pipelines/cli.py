@@ -16,6 +16,11 @@ import keras_vit
 
 # In the order in which `--help` lists them.
 COMMANDS = {
+    "pretrain": "train a model by a recipe",
+    "finetune": "train a model on from weights by a recipe",
+    "evaluate": "measure a model on labelled images",
+    "fewshot": "measure frozen features by few-shot accuracy",
+    "vtab": "fine-tune and measure on the 19 tasks of VTAB-1k",
     "predict": "name what images show",
     "inspect": "draw what is inside a model, on one page",
     "models": "list the models and their published weights",

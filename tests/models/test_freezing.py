@@ -71,3 +71,24 @@ def test_a_linear_probe_of_a_resnet():
 def test_a_probe_without_a_linear_head_is_refused(fields):
     with pytest.raises(ValueError, match="include_top=.*representation_size="):
         keras_vit.linear_probe(small.build(num_layers=1, **fields).model)
+
+
+def test_lora_trains_its_factors_and_the_head_alone():
+    variant = small.build(num_layers=1)
+    keras_vit.freeze(variant.model)
+    block = variant.model.get_layer("block_0")
+    block.trainable = True
+    for part in (block.attention_norm, block.mlp_norm, block.mlp):
+        part.trainable = False
+    attention = block.attention
+    for part in (attention.query, attention.key, attention.value, attention.output_projection):
+        part.enable_lora(2)
+        part.bias.trainable = False
+    before = small.values(variant.model)
+    fit(variant, compiled(variant.model))
+    after = small.values(variant.model)
+    moved = {path for path in before if (before[path] != after[path]).any()}
+    # The second factor starts at zero, so that the first one has no gradient yet.
+    assert moved == {"head/kernel", "head/bias"} | {
+        f"block_0/attention/{name}/lora_kernel_b" for name in ("query", "key", "value", "output")
+    }
