@@ -167,23 +167,28 @@ def temporary_bytes(model, batch_size):
     return step.memory_analysis().temp_size_in_bytes
 
 
-def test_the_command():
+def command(*arguments):
+    """What `keras-vit plan` prints, in a process that does nothing else."""
     done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pipelines.cli", "plan", "ViT_G14"),
-            *("--batch", "4096", "--devices", "256", "--device-memory", "16"),
-        ],
+        [sys.executable, "-m", "pipelines.cli", "plan", *arguments],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
-    rows = {line.split()[0]: line.split() for line in done.stdout.splitlines()[3:]}
-    gib = 1_844_440_680 * 4 / 2**30
-    assert [float(number) for number in rows["data"][1:4]] == pytest.approx(
-        [gib, gib, 2 * gib], abs=0.006
-    )
-    assert rows["data"][-1] == "no" and rows["model:128x2"][-1] == "again"
-    text = (ROOT / "docs" / "scaling.md").read_text()
-    assert done.stdout.strip() in text  # the page shows what the command prints
+    return done.stdout
+
+
+@pytest.mark.parametrize(("name", "parameters"), [("H", 632_045_800), ("G", 1_844_440_680)])
+def test_the_command_and_the_page_that_shows_it(name, parameters):
+    options = ("--batch", "4096", "--devices", "256", "--device-memory", "16")
+    printed = command(f"ViT_{name}14", *options)
+    rows = {line.split()[0]: line.split() for line in printed.splitlines()[3:]}
+    gib = parameters * 4 / 2**30
+    exact = [float(number) for number in rows["data"][1:4]]
+    assert exact == pytest.approx([gib, gib, 2 * gib], abs=0.006)
+    assert rows["data"][-1] == {"H": "again", "G": "no"}[name]
+    page = (ROOT / "docs" / "scaling.md").read_text()
+    assert printed.strip() in page
+    assert f"keras-vit plan ViT_{name}14 {' '.join(options)}" in page

@@ -7,7 +7,7 @@ import tempfile
 
 import keras
 import pytest
-from distributed_processes import finish, start
+from distributed_processes import finish, free_ports, start
 
 BACKEND = keras.backend.backend()
 SCRIPT = pathlib.Path(__file__).with_name("refusals.py")
@@ -54,12 +54,36 @@ REFUSED = {
 }[BACKEND] | SPECS
 
 
+TOGETHER = {
+    "arrays": "Several processes need a `tf.data.Dataset` of this one's share",
+    "a ragged batch": "batches of one known size",
+    "uneven training": r"equally many batches.*\[\[3, 4\], \[4, 4\]\]",
+    "uneven evaluation": r"equally many batches.*\[\[3, 4\], \[4, 4\]\]",
+}
+if BACKEND == "jax":
+    TOGETHER["predict"] = "In several JAX processes `predict` cannot fetch.*Use `evaluate`"
+    TOGETHER["other weights"] = "must start from the same weights.*set_random_seed"
+
+
 @functools.cache
 def said():
+    """By one process with several devices."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "said.json"
         finish([start([SCRIPT, out], devices=4)])
         return json.loads(out.read_text())
+
+
+@functools.cache
+def said_together():
+    """By two processes, each of which must have said the same."""
+    script, ports = SCRIPT.with_name("refusals_together.py"), free_ports(2)
+    with tempfile.TemporaryDirectory() as folder:
+        outs = [pathlib.Path(folder) / f"{rank}.json" for rank in range(2)]
+        finish([start([script, out], rank, 2, 1, ports) for rank, out in enumerate(outs)])
+        said = [json.loads(out.read_text()) for out in outs]
+    assert said[0].keys() == said[1].keys()
+    return said
 
 
 @pytest.mark.parametrize("attempt", REFUSED)
@@ -68,6 +92,14 @@ def test_it_is_refused_in_a_sentence(attempt):
     assert message is not None, "it was not refused"
     with pytest.raises(ValueError, match=REFUSED[attempt]):
         raise ValueError(message)
+
+
+@pytest.mark.parametrize("attempt", TOGETHER)
+def test_every_process_refuses_it(attempt):
+    for said in said_together():
+        assert said[attempt] is not None, "it was not refused"
+        with pytest.raises(ValueError, match=TOGETHER[attempt]):
+            raise ValueError(said[attempt])
 
 
 @pytest.mark.skipif(BACKEND != "jax", reason="the options fail under a strategy of TensorFlow")
