@@ -37,6 +37,14 @@ class ImageModel(SafeTraining, keras.Model):
             config["spec"] = self.spec.to_dict()
         return config
 
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        model = super().from_config(config, custom_objects=custom_objects)
+        for layer in model.layers:
+            if not layer.trainable:  # Keras freezes the layer, but not the parts that it builds
+                layer.trainable = False
+        return model
+
     def call(self, inputs, training=None, mask=None):
         self._check_images(inputs)
         return super().call(inputs, training=training, mask=mask)

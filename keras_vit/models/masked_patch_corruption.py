@@ -89,6 +89,9 @@ class PatchCorruption(Layer):
             corrupted = ops.where(ops.equal(kinds, EXCHANGED), others, corrupted)
         return corrupted, plan.indices
 
+    def compute_output_shape(self, input_shape):
+        return input_shape, (input_shape[0], self.num_corrupted)
+
     def plan(self, batch_size, training=None):
         """What `call` does to a batch of this size: in training, what it does next."""
         seed = self.seed_generator if training else self.seed

@@ -630,6 +630,18 @@ def test_training_goes_on_from_a_file_as_if_never_interrupted(tmp_path):
     small.assert_equal(small.values(loaded.encoder), small.values(model.encoder))
 
 
+def test_what_is_frozen_stays_frozen_in_a_file(tmp_path):
+    model, _ = new_pretraining()
+    keras_vit.freeze(model.encoder, keep="norm")
+    trained = [variable.path for variable in model.trainable_variables]
+    assert [path.split("/")[-2] for path in trained] == 2 * ["norm"] + ["corruption"] + 2 * [
+        "prediction"
+    ]
+    model.save(tmp_path / "pretraining.keras")
+    loaded = keras.saving.load_model(tmp_path / "pretraining.keras")
+    assert [variable.path for variable in loaded.trainable_variables] == trained
+
+
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
     """A model saved in training, whose corruption is the same on all backends: all stays."""
