@@ -41,14 +41,10 @@ class TorchEngine(Engine):
     def metrics_result(self, model, result):
         if self.hosts == 1:
             return result()
-        import torch
-
-        values = [variable.value.detach().clone() for variable in model.metrics_variables]
-        for value in values:
-            torch.distributed.all_reduce(value)  # totals and counts alike
-        state = list(zip(model.metrics_variables, values, strict=True))
+        totals = _summed([variable.value.detach() for variable in model.metrics_variables])
+        state = list(zip(model.metrics_variables, totals, strict=True))
         with keras.StatelessScope(state_mapping=state):
-            return result()
+            return result()  # of sums and counts alike
 
     def lost_peer(self, error):
         closed = ("Connection reset by peer", "Connection closed by peer", "Broken pipe")
@@ -89,14 +85,23 @@ def average_gradients(optimizer):
 
     def average_and_apply(gradients, trainable_variables=None):
         present = [gradient for gradient in gradients if gradient is not None]
-        # In one piece, since each reduction waits for the slowest process.
-        flat = torch.cat([gradient.reshape(-1) for gradient in present])
-        torch.distributed.all_reduce(flat)
-        flat /= torch.distributed.get_world_size()
-        parts = flat.split([gradient.numel() for gradient in present])
-        for gradient, part in zip(present, parts, strict=True):
-            gradient.copy_(part.view_as(gradient))
+        for gradient, total in zip(present, _summed(present), strict=True):
+            gradient.copy_(total / torch.distributed.get_world_size())
         return apply(gradients, trainable_variables)
 
     optimizer.apply = average_and_apply
     optimizer._averages_gradients = True
+
+
+def _summed(tensors):
+    """The sums of these tensors over all processes, in one message for all of them."""
+    import torch
+
+    if not tensors:
+        return []
+    flat = torch.cat([tensor.reshape(-1) for tensor in tensors])  # of the widest type
+    torch.distributed.all_reduce(flat)
+    parts = flat.split([tensor.numel() for tensor in tensors])
+    return [
+        part.view_as(tensor).to(tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)
+    ]
