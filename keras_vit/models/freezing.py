@@ -3,6 +3,9 @@
 import dataclasses
 import re
 
+import keras
+import numpy as np
+
 from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.build import build_model
 from keras_vit.models.image_model import require_spec
@@ -83,7 +86,8 @@ def linear_probe(model):
     sources = {variable.path: variable for variable in model.weights}
     check_same_paths(sources, targets, "linear_probe")
     for path, target in targets.items():
-        target.assign(sources[path])
+        # A copy: on JAX an array that two models share is gone once one of them was trained.
+        target.assign(np.array(keras.ops.convert_to_numpy(sources[path])))
     for layer in probe.layers:
         layer.trainable = layer.name == "head"
     return probe

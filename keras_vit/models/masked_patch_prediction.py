@@ -3,6 +3,7 @@
 import dataclasses
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_vit.layers import checks
@@ -264,5 +265,6 @@ def _carry(encoder, model):
     for layer in encoder.layers[1:]:
         model.get_layer(layer.name).trainable = layer.trainable
     for path, source in sources.items():
-        targets[path].assign(source)
+        # A copy: on JAX an array that two models share is gone once one of them was trained.
+        targets[path].assign(np.array(ops.convert_to_numpy(source)))
         targets[path].trainable = source.trainable

@@ -61,6 +61,15 @@ def test_a_linear_probe_trains_the_head_on_features_of_inference():
     assert all(layer.trainable for layer in variant.model.layers)
 
 
+def test_training_a_probe_leaves_its_model_as_it_was():
+    variant = small.build(num_layers=1)
+    probe = keras_vit.linear_probe(variant.model)
+    probe.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    before = small.values(variant.model)
+    assert fit(variant, probe) == {"head"}
+    small.assert_equal(small.values(variant.model), before)
+
+
 def test_a_linear_probe_of_a_resnet():
     model, _ = bit()
     probe = keras_vit.linear_probe(model)
