@@ -278,7 +278,16 @@ def _grey(rgb):
 
 
 def _jpeg_orientation(data):
-    return _orientation_behind(tf.strings.substr(data, 0, 1 << 18), b"Exif\0\0")
+    # The search costs a tenth of decoding a small image. Most files that programs write begin with
+    # their tables, at once or behind the 18 bytes of JFIF, and have no EXIF block.
+    tables = tf.equal(tf.strings.substr(data, 2, 2), b"\xff\xdb")
+    jfif = tf.equal(tf.strings.substr(data, 2, 4), b"\xff\xe0\0\x10")
+    tables_behind = tf.equal(tf.strings.substr(data, 20, 2), b"\xff\xdb")
+    return tf.cond(
+        tables | (jfif & tables_behind),
+        lambda: tf.constant(1),
+        lambda: _orientation_behind(tf.strings.substr(data, 0, 1 << 18), b"Exif\0\0"),
+    )
 
 
 def _png_orientation(data):
