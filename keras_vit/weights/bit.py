@@ -74,7 +74,7 @@ def read(arrays: Mapping[str, np.ndarray], *, metadata: Mapping | None = None):
     try:
         matched = mapping.match(TABLE, REQUIRED, sources, repeats)
     except mapping.Unmatched as error:
-        raise error.explained("BiT's", sources, {}, kind="ResNet") from None
+        raise error.explained("BiT's", sources, kind="ResNet") from None
     weights = mapping.lazy_weights(matched, sources, arrays, {})
     recorded, _ = checkpoint.recorded_facts(metadata)
     facts = checkpoint.merge_facts(

@@ -8,13 +8,14 @@ import dataclasses
 import json
 import os
 import pathlib
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
-from keras_vit.weights import bit, google, huggingface, safetensors, timm
+from keras_vit.weights import bit, google, huggingface, others, safetensors, timm
 from keras_vit.weights.atomic import atomic_write
 from keras_vit.weights.checkpoint import Checkpoint
 from keras_vit.weights.mapping import strip_wrappers
@@ -56,6 +57,17 @@ class CheckpointFile:
 
     def __exit__(self, *exception) -> None:
         self.close()
+
+    def verify(self) -> None:
+        """Reads all that could turn out damaged only while it is read.
+
+        Safetensors have no checksums; their sizes were checked when they were opened.
+
+        Raises:
+            ValueError: if an array is damaged.
+        """
+        if isinstance(self.arrays, NpzFile):
+            self.arrays.verify()
 
     def close(self) -> None:
         """Closes the file. Arrays that were read stay."""
@@ -139,18 +151,20 @@ def detect_format(keys: Iterable[str]) -> str:
             for end in endings
         ):
             return format_name
-    raise ValueError(
+    message = (
         "The names in a checkpoint must be those that google-research/vision_transformer, "
         "big_vision, timm or transformers give a Vision Transformer, or those of the released BiT "
-        "ResNets. "
-        f"Received: {len(names)} keys such as {sorted(names)[:8]}"
+        f"ResNets. Received: {len(names)} keys such as {sorted(names)[:8]}."
     )
+    raise ValueError(" ".join([message, *others.sentences(names)]))
 
 
 # Telling files apart.
 
 ZIP, HDF5 = b"PK\x03\x04", b"\x89HDF\r\n\x1a\n"
 EMPTY_ZIP = b"PK\x05\x06"
+LOCAL_HEADER = 30  # bytes before the name of a zip archive's member
+WINDOW = 2**18  # bytes to verify at a time, which stay in a processor's cache
 
 
 def _recognised(path, start):
@@ -318,6 +332,10 @@ class ShardedFile(Mapping):
         """The shape of a tensor, without reading it."""
         return self._files[name].shape(name)
 
+    def dtype(self, name: str) -> np.dtype:
+        """The type of a tensor, without reading it."""
+        return self._files[name].dtype(name)
+
 
 # NumPy's archives.
 
@@ -325,8 +343,8 @@ class ShardedFile(Mapping):
 class NpzFile(Mapping):
     """The arrays of an `.npz` file, each read when asked for. Python objects are refused.
 
-    It does what `np.load` does, and besides tells shapes without reading and names the file in
-    every error.
+    It does what `np.load` does, and besides tells shapes and types without reading, verifies
+    checksums ahead of reading, and names the file in every error.
 
     Args:
         path: The file.
@@ -335,6 +353,7 @@ class NpzFile(Mapping):
     def __init__(self, path: str | os.PathLike):
         self.path = pathlib.Path(path)
         self._archive = _zip(self.path)
+        self._headers, self._verified = {}, set()
         names = self._archive.namelist()
         self._members = {name.removesuffix(".npy"): name for name in names}
         if len(self._members) != len(names):
@@ -347,10 +366,26 @@ class NpzFile(Mapping):
 
     def __getitem__(self, name: str) -> np.ndarray:
         with self._open(name) as member:
+            if self._info(name).compress_type == zipfile.ZIP_STORED:
+                return self._read_stored(name)
             array = np.lib.format.read_array(member, allow_pickle=False)
             if member.read(1):  # reading to the end also checks the checksum
                 raise ValueError("bytes are left over after the array")
         return array
+
+    def verify(self) -> None:
+        """Checks the checksum of every array that has not been read.
+
+        Raises:
+            ValueError: if one is wrong.
+        """
+        for name in self._members:
+            with self._open(name) as member:
+                if self._info(name).compress_type == zipfile.ZIP_STORED:
+                    self._check_stored(name)
+                else:
+                    while member.read(WINDOW):
+                        pass
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)
@@ -363,15 +398,11 @@ class NpzFile(Mapping):
 
     def shape(self, name: str) -> tuple:
         """The shape of an array, from its header."""
-        with self._open(name) as member:
-            version = np.lib.format.read_magic(member)
-            readers = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }
-            if version not in readers:
-                return np.lib.format.read_array(member, allow_pickle=False).shape
-            return readers[version](member)[0]
+        return self._header(name)[0]
+
+    def dtype(self, name: str) -> np.dtype:
+        """The type of an array, from its header."""
+        return self._header(name)[1]
 
     def close(self) -> None:
         """Closes the file."""
@@ -379,6 +410,82 @@ class NpzFile(Mapping):
 
     def _open(self, name):
         return _Member(self, name, self._members[name])
+
+    def _info(self, name):
+        return self._archive.getinfo(self._members[name])
+
+    def _header(self, name):
+        """(shape, dtype)."""
+        if name not in self._headers:
+            with self._open(name) as member:
+                self._headers[name] = _array_header(member)
+        return self._headers[name]
+
+    # Uncompressed arrays are verified where they lie and read straight into their memory, which
+    # takes less time than `zipfile` takes to copy and check them piece by piece.
+
+    def _stored_at(self, file, info):
+        """Where the data of an uncompressed member begins."""
+        file.seek(info.header_offset + LOCAL_HEADER - 4)
+        lengths = np.frombuffer(file.read(4), "<u2")  # of the name and of what comes after it
+        return info.header_offset + LOCAL_HEADER + int(lengths.sum())
+
+    def _check_stored(self, name):
+        info = self._info(name)
+        if name in self._verified:
+            return
+        with open(self.path, "rb", buffering=0) as file:
+            begin = self._stored_at(file, info)
+            if _checksum(file, begin, begin + info.file_size) != info.CRC:
+                raise zipfile.BadZipFile("bad CRC-32")
+        self._verified.add(name)
+
+    def _read_stored(self, name):
+        self._check_stored(name)
+        info = self._info(name)
+        with open(self.path, "rb") as file:
+            begin = self._stored_at(file, info)
+            file.seek(begin)
+            array = np.lib.format.read_array(file, allow_pickle=False)
+            if file.tell() != begin + info.file_size:
+                raise ValueError("its size is not what its header says")
+        return array
+
+
+def _array_header(member):
+    version = np.lib.format.read_magic(member)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        array = np.lib.format.read_array(member, allow_pickle=False)
+        return array.shape, array.dtype
+    shape, _, dtype = readers[version](member)
+    return shape, dtype
+
+
+def _checksum(file, begin, end):
+    """The CRC-32 of a part of a file, a window at a time."""
+    checksum, window = 0, memoryview(bytearray(WINDOW))
+    file.seek(begin)
+    while begin < end and (count := file.readinto(window[: end - begin])):
+        checksum = zlib.crc32(window[:count], checksum)
+        begin += count
+    return checksum
+
+
+# What reading a damaged member raises: of the archive, of its compression, of the array's header.
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    RuntimeError,  # an encrypted member, or an unknown compression
+    ValueError,
+    SyntaxError,
+    tokenize.TokenError,
+)
 
 
 class _Member:
@@ -390,13 +497,13 @@ class _Member:
     def __enter__(self):
         try:
             self._file = self._owner._archive.open(self._member)
-        except (zipfile.BadZipFile, OSError) as error:
+        except DAMAGE as error:
             raise self._error(error) from error
         return self._file
 
     def __exit__(self, kind, error, traceback):
         self._file.close()
-        if isinstance(error, (ValueError, zipfile.BadZipFile, zlib.error, EOFError, OSError)):
+        if isinstance(error, DAMAGE):
             raise self._error(error) from error
 
     def _error(self, error):

@@ -64,6 +64,7 @@ def plan(checkpoint, spec, shapes, head, interpolation):
         ValueError: if the checkpoint does not fit.
     """
     check_facts(checkpoint.facts, spec)
+    _check_grid(checkpoint)
     left = dict.fromkeys(checkpoint.weights)  # an ordered set: what no step has used yet
     fresh, unused = _split_head(left, spec, shapes, head, checkpoint)
     steps = []
@@ -189,7 +190,8 @@ def _step(path, checkpoint, spec, interpolation):
     if path == _first_kernel(spec) and path in checkpoint.weights:
         channels = shape_of(checkpoint.weights, path)[2]
         if channels != spec.channels:
-            rule = "summed" if spec.channels == 1 else f"in turn, times {channels}/{spec.channels}"
+            scaled = f"in turn, times {channels}/{spec.channels}"
+            rule = "summed" if spec.channels < channels else scaled
             how = f"channels {channels} to {spec.channels}: {rule}"
             return Step(path, (path,), lambda array: adapt_channels(array, spec.channels), how)
     if path in ("class_token/token", "register_tokens/tokens"):
@@ -200,17 +202,16 @@ def _step(path, checkpoint, spec, interpolation):
 def adapt_channels(kernel, channels):
     """A kernel `(kh, kw, C, D)` for another number of channels.
 
-    One channel gets the sum, which answers to grey as the original does to grey in all channels.
-    More are repeated in turn and scaled by old / new, so that the sum over channels is kept where
-    the new number is a multiple of the old.
+    More channels are the old ones in turn, scaled by old / new, so that the sum over channels is
+    kept where the new number is a multiple of the old. Fewer are sums of old ones, taken in turn:
+    one is the sum of all, which answers to grey as the original does to grey in every channel.
     """
     old = kernel.shape[2]
+    if channels > old:
+        return kernel[:, :, np.arange(channels) % old] * np.float32(old / channels)
     if channels == old:
         return kernel
-    if channels == 1:
-        return kernel.sum(axis=2, keepdims=True)
-    repeated = kernel[:, :, np.arange(channels) % old]
-    return repeated * np.float32(old / channels)
+    return np.stack([kernel[:, :, c::channels].sum(axis=2) for c in range(channels)], axis=2)
 
 
 def _first_kernel(spec):
@@ -222,16 +223,20 @@ def _first_kernel(spec):
 # Positions.
 
 
-def _table_step(path, checkpoint, spec, interpolation):
-    """The step of a position table: rows of prefix tokens by token, patches by the grid."""
-    grid = checkpoint.position_grid
-    if path in checkpoint.weights and grid is None:
-        rows = shape_of(checkpoint.weights, path)[1]
+def _check_grid(checkpoint):
+    table = checkpoints.POSITIONS
+    if table in checkpoint.weights and checkpoint.position_grid is None:
+        rows = shape_of(checkpoint.weights, table)[1]
         raise ValueError(
             f"The grid of the checkpoint's position table cannot be told from its {rows} rows and "
             f"{checkpoint.prefix_tokens} prefix tokens. Pass `source_grid=(rows, columns)`, the "
             "image size that it was made for divided by the patch size."
         )
+
+
+def _table_step(path, checkpoint, spec, interpolation):
+    """The step of a position table: rows of prefix tokens by token, patches by the grid."""
+    grid = checkpoint.position_grid
     if grid is None:
         return Step(path, (path,))  # missing, which is found later
     held = checkpoint.prefix_tokens if checkpoint.facts["class_token_position"] else 0
@@ -298,6 +303,9 @@ def _check_shapes(steps, shapes, checkpoint):
             np.broadcast_to(np.float32(0), shape_of(checkpoint.weights, path))
             for path in step.sources
         ]
+        if hasattr(checkpoint.weights, "check_type"):
+            for path in step.sources:
+                checkpoint.weights.check_type(path)
         shape = tuple(step.convert(*stand_ins).shape) if step.how else stand_ins[0].shape
         if shape != tuple(shapes[step.path]):
             wrong.append(

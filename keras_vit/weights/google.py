@@ -125,7 +125,7 @@ def read(arrays: Mapping[str, np.ndarray], *, metadata: Mapping | None = None):
     try:
         matched = mapping.match(TABLE, REQUIRED, sources, _repeats(sources))
     except mapping.Unmatched as error:
-        raise error.explained("Google's", sources, {}) from None
+        raise error.explained("Google's", sources) from None
     weights = mapping.lazy_weights(matched, sources, arrays, {})
 
     found = checkpoint.facts_from_weights(weights)

@@ -1,4 +1,4 @@
-"""Checkpoints of transformers' ViT and DINOv2 models: `.safetensors` beside a `config.json`.
+"""Checkpoints of transformers' ViT, ViTHybrid and DINOv2: `.safetensors` beside a `config.json`.
 
 The names of a layer's parts differ between ViT, DINOv2 and the modules of transformers 5; the table
 has those of ViT files, and `_canonical` brings the others to them. The name of the whole model
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from keras_vit.weights import checkpoint, mapping
+from keras_vit.weights.huggingface_config import ACTIVATIONS, MODELS, check_top, configured
 from keras_vit.weights.lazy import shape_of
 from keras_vit.weights.mapping import (
     CONVOLUTION,
@@ -42,13 +43,37 @@ POSITION_ROWS = Layout(_insert_register_rows, lambda table, sizes: table)
 
 BLOCK, LAYER = "block_{i}", "encoder.layer.{i}"
 PROJECTIONS = LAYER + ".attention.attention"
+UNIT, FIRST_UNIT = "stage_{s}_unit_{u}", "stage_{s}_unit_1"
+RESNET = "embeddings.patch_embeddings.backbone.bit"
+BOTTLENECK = RESNET + ".encoder.stages.{s0}.layers.{u0}"
+SHORTCUT = RESNET + ".encoder.stages.{s0}.layers.0.downsample"
 
 
 def _projection(name):
     return dense(f"{BLOCK}/attention/{name}", f"{PROJECTIONS}.{name}", HEADS_IN, HEADS_BIAS)
 
 
+def _convolution(path, key):
+    return Row(f"{path}/kernel", f"{key}.weight", CONVOLUTION)
+
+
 TABLE = {
+    "stem": (
+        _convolution("stem_conv", f"{RESNET}.embedder.convolution"),
+        *norm("stem_norm", f"{RESNET}.embedder.norm"),
+    ),
+    "units": (
+        _convolution(f"{UNIT}/conv1", f"{BOTTLENECK}.conv1"),
+        *norm(f"{UNIT}/norm1", f"{BOTTLENECK}.norm1"),
+        _convolution(f"{UNIT}/conv2", f"{BOTTLENECK}.conv2"),
+        *norm(f"{UNIT}/norm2", f"{BOTTLENECK}.norm2"),
+        _convolution(f"{UNIT}/conv3", f"{BOTTLENECK}.conv3"),
+        *norm(f"{UNIT}/norm3", f"{BOTTLENECK}.norm3"),
+    ),
+    "projections": (
+        _convolution(f"{FIRST_UNIT}/conv_proj", f"{SHORTCUT}.conv"),
+        *norm(f"{FIRST_UNIT}/norm_proj", f"{SHORTCUT}.norm"),
+    ),
     "patches": dense("patch_embedding", "embeddings.patch_embeddings.projection", CONVOLUTION),
     "class_token": (Row("class_token/token", "embeddings.cls_token"),),
     "registers": (Row("register_tokens/tokens", "embeddings.register_tokens"),),
@@ -73,7 +98,6 @@ TABLE = {
 }
 REQUIRED = ("patches", "class_token", "positions", "blocks", "norm")
 
-MODELS = ("vit", "dinov2", "dinov2_with_registers")
 # Parts of a layer: other names, and the table's.
 DINOV2_PARTS = {
     "norm1": "layernorm_before",
@@ -93,135 +117,6 @@ UNUSED = {
     r"^embeddings\.mask_token$": "stands for masked patches in pre-training",
     r"^decoder\.": "reconstructs masked patches in pre-training",
     r"(^|\.)num_batches_tracked$": "counts the batches of a batch normalisation",
-}
-HINTS = {
-    r"\.mlp\.weights_(in|out)\.": "mlp.weights_in and weights_out are a gated MLP (SwiGLU)",
-    r"distillation": "A distillation token is what DeiT models have",
-    r"backbone\.bit\.": "backbone.bit is a ResNet: read hybrids from Google's or timm's files",
-}
-
-# config.json. Every key is in one of the four tables, or refused.
-
-CONFIG_FACTS = {
-    "hidden_size": "hidden_dim",
-    "num_hidden_layers": "num_layers",
-    "num_attention_heads": "num_heads",
-    "intermediate_size": "mlp_dim",
-    "num_channels": "channels",
-    "num_register_tokens": "num_registers",
-    "layer_norm_eps": "layer_norm_epsilon",
-    "hidden_dropout_prob": "dropout_rate",
-    "attention_probs_dropout_prob": "attention_dropout_rate",
-    "drop_path_rate": "drop_path_rate",
-}
-CONFIG_CONVERTED = (  # read by `_configured` itself
-    "model_type",
-    "hidden_act",
-    "image_size",
-    "patch_size",
-    "mlp_ratio",
-    "id2label",
-    "pooler_output_size",
-)
-# What only one value of can be expressed here.
-CONFIG_FIXED = {
-    "qkv_bias": True,
-    "pooler_act": "tanh",
-    "use_swiglu_ffn": False,
-    "is_encoder_decoder": False,
-    "is_decoder": False,
-    "add_cross_attention": False,
-    "chunk_size_feed_forward": 0,
-    "pruned_heads": {},
-    "quantization_config": None,
-    "apply_layernorm": True,
-}
-CONFIG_IGNORED = {
-    # Initialisation, losses and pre-training.
-    "initializer_range",
-    "layerscale_value",
-    "encoder_stride",
-    "use_mask_token",
-    "problem_type",
-    "finetuning_task",
-    # Names, the inverse of `id2label`, and how many of them there are.
-    "label2id",
-    "num_labels",
-    "_num_labels",
-    "_name_or_path",
-    "name_or_path",
-    "_commit_hash",
-    "architectures",
-    "task_specific_params",
-    # Which outputs of the same numbers to return, and how.
-    "output_attentions",
-    "output_hidden_states",
-    "return_dict",
-    "use_return_dict",
-    "torchscript",
-    "use_bfloat16",
-    "use_cache",
-    "out_features",
-    "out_indices",
-    "stage_names",
-    "reshape_hidden_states",
-    "tie_word_embeddings",
-    "tie_encoder_decoder",
-    "cross_attention_hidden_size",
-    # Versions, and in which type and by which code to compute.
-    "transformers_version",
-    "dtype",
-    "torch_dtype",
-    "_attn_implementation",
-    "_attn_implementation_autoset",
-    "attn_implementation",
-    "_experts_implementation",
-    "tf_legacy_loss",
-    "auto_map",
-    # Text generation, which configurations of version 4 carry for every model.
-    "bad_words_ids",
-    "begin_suppress_tokens",
-    "bos_token_id",
-    "decoder_start_token_id",
-    "diversity_penalty",
-    "do_sample",
-    "early_stopping",
-    "encoder_no_repeat_ngram_size",
-    "eos_token_id",
-    "exponential_decay_length_penalty",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "length_penalty",
-    "max_length",
-    "min_length",
-    "no_repeat_ngram_size",
-    "num_beam_groups",
-    "num_beams",
-    "num_return_sequences",
-    "output_scores",
-    "pad_token_id",
-    "prefix",
-    "remove_invalid_values",
-    "repetition_penalty",
-    "return_dict_in_generate",
-    "sep_token_id",
-    "suppress_tokens",
-    "temperature",
-    "tokenizer_class",
-    "top_k",
-    "top_p",
-    "typical_p",
-}
-KNOWN_KEYS = {*CONFIG_FACTS, *CONFIG_CONVERTED, *CONFIG_FIXED, *CONFIG_IGNORED}
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_python": "gelu",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_new": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
 }
 
 
@@ -247,18 +142,18 @@ def read(
         ValueError: if a key is missing or unknown (all of them are listed), if a key of `config`
             cannot be followed, or if the number of heads is unknown.
     """
+    said = {} if config is None else configured(config)
     names, unused = _canonical(arrays)
     sources = {name: mapping.Source(key) for name, key in names.items()}
     try:
         matched = mapping.match(TABLE, REQUIRED, sources, _repeats(sources))
     except mapping.Unmatched as error:
-        raise error.explained("Hugging Face's", sources, HINTS) from None
+        raise error.explained("Hugging Face's", sources) from None
 
     recorded, grid = checkpoint.recorded_facts(metadata)
-    configured = {} if config is None else _configured(config)
     given = {} if num_heads is None else {"num_heads": num_heads}
     width = shape_of(arrays, sources["layernorm.weight"].key)[0]
-    heads = _num_heads({**configured, **recorded, **given}, width)
+    heads = _num_heads({**said, **recorded, **given}, width)
     registers = sources.get("embeddings.register_tokens")
     sizes = {
         "num_heads": heads,
@@ -270,9 +165,9 @@ def read(
     found.update(position_embedding="learned", norm_after_pool=False, class_token_position=True)
     facts = checkpoint.merge_facts(
         {"origin": "huggingface", "pooling": "token"},
-        **{"weights": found, "arguments": given, "config.json": configured, "metadata": recorded},
+        **{"weights": found, "arguments": given, "config.json": said, "metadata": recorded},
     )
-    _check_top(facts, config or {})
+    check_top(facts, config or {})
     prefix = int(found["class_token"]) + found["num_registers"]
     return checkpoint.assemble(weights, facts, unused, {prefix}, grid or _grid(facts))
 
@@ -393,77 +288,12 @@ def _part(name):
 
 
 def _repeats(names):
-    return mapping.Repeats(mapping.count(names, r"encoder\.layer\.(\d+)\."))
-
-
-def _configured(config):
-    """The facts in a `config.json`.
-
-    Raises:
-        ValueError: for a key that is unknown, or whose value has no counterpart here.
-    """
-    facts = {}
-    for key, value in config.items():
-        if key in CONFIG_FACTS:
-            facts[CONFIG_FACTS[key]] = value
-        elif key in CONFIG_FIXED:
-            if value is not None and value != CONFIG_FIXED[key]:
-                raise _refused(key, value, f"only {CONFIG_FIXED[key]!r} can be followed")
-        elif key not in KNOWN_KEYS:
-            raise _refused(key, value, "the key is unknown, so the model may differ from ours")
-    return {**facts, **_converted(config)}
-
-
-def _converted(config):
-    facts = {}
-    if config.get("model_type", "vit") not in MODELS:
-        raise _refused("model_type", config["model_type"], f"known are {', '.join(MODELS)}")
-    if "hidden_act" in config:
-        if config["hidden_act"] not in ACTIVATIONS:
-            raise _refused("hidden_act", config["hidden_act"], f"known are {list(ACTIVATIONS)}")
-        facts["activation"] = ACTIVATIONS[config["hidden_act"]]
-    for key in ("image_size", "patch_size"):
-        if key in config:
-            facts[key] = _pair(config[key])
-    if "mlp_ratio" in config and "hidden_size" in config:
-        facts["mlp_dim"] = int(config["hidden_size"] * config["mlp_ratio"])
-    names = _class_names(config.get("id2label") or {})
-    if names is not None:
-        facts["class_names"] = names
-    return facts
-
-
-def _refused(key, value, why):
-    return ValueError(
-        f"config.json must describe a Vision Transformer as keras_vit can build it. "
-        f"Received: {key}={value!r}: {why}."
+    return mapping.Repeats(
+        mapping.count(names, r"encoder\.layer\.(\d+)\."),
+        mapping.count_units(
+            names, re.escape(RESNET) + r"\.encoder\.stages\.(\d+)\.layers\.(\d+)\.", first=0
+        ),
     )
-
-
-def _pair(value):
-    return (value, value) if isinstance(value, int) else tuple(value)
-
-
-def _class_names(labels):
-    """Names in the order of their indices; None if they are transformers' placeholders."""
-    by_index = {int(index): name for index, name in labels.items()}
-    if all(name == f"LABEL_{index}" for index, name in by_index.items()):
-        return None
-    if sorted(by_index) != list(range(len(by_index))):
-        raise _refused("id2label", labels, "indices must count from 0 without a gap")
-    return tuple(by_index[index] for index in range(len(by_index)))
-
-
-def _check_top(facts, config):
-    """What the configuration says about a top that may not be there."""
-    size, pooler_size = facts["representation_size"], config.get("pooler_output_size")
-    if size is not None and pooler_size not in (None, size):
-        raise _refused("pooler_output_size", pooler_size, f"the pooler has {size} outputs")
-    labels = config.get("id2label") or {}
-    if facts["classes"] is None:
-        facts.pop("class_names", None)  # of a head that is not there
-    elif labels and len(labels) != facts["classes"]:
-        raise _refused("id2label", labels, f"the classifier has {facts['classes']} classes")
 
 
 def _num_heads(said, width):
@@ -482,7 +312,8 @@ def _num_heads(said, width):
 
 
 def _grid(facts):
-    if "image_size" not in facts:
+    # The grid of a hybrid takes more than a division; the rule for squares serves the published.
+    if facts.get("resnet") is not None or "image_size" not in facts:
         return None
     return tuple(i // p for i, p in zip(facts["image_size"], facts["patch_size"], strict=True))
 

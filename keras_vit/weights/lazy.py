@@ -27,14 +27,19 @@ def to_float32(name: str, array: np.ndarray) -> np.ndarray:
             which mean nothing without their scales.
     """
     array = np.asarray(array)
-    if array.dtype == "V2" or array.dtype.name == "bfloat16":
-        return bfloat16_to_float32(np.ascontiguousarray(array).view("<u2"))
+    check_type(name, array.dtype)
     if array.dtype.kind != "f":
+        return bfloat16_to_float32(np.ascontiguousarray(array).view("<u2"))
+    return array.astype(np.float32, copy=False)
+
+
+def check_type(name: str, dtype: np.dtype) -> None:
+    """Raises a ValueError if `to_float32` cannot convert arrays of this type."""
+    if dtype.kind != "f" and dtype != "V2" and dtype.name != "bfloat16":
         raise ValueError(
             "Weights must be floating-point numbers of at most 64 bits. "
-            f"Received: '{name}' with dtype={array.dtype}"
+            f"Received: '{name}' with dtype={dtype}"
         )
-    return array.astype(np.float32, copy=False)
 
 
 class LazyWeights(Mapping):
@@ -79,6 +84,12 @@ class LazyWeights(Mapping):
         key, function = self._recipes[path]
         stand_in = np.broadcast_to(np.float32(0), shape_of(self._arrays, key))
         return function(stand_in).shape
+
+    def check_type(self, path: str) -> None:
+        """Raises a ValueError if a weight is not of a floating type, if that is known unread."""
+        key, _ = self._recipes[path]
+        if (known := getattr(self._arrays, "dtype", None)) is not None:
+            check_type(key, known(key))
 
     def _read(self, key):
         array, left = self._kept.pop(key, (None, self._users[key]))

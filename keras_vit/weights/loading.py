@@ -52,6 +52,7 @@ def load_weights(model, source, *, head="strict", interpolation=None, source_gri
     checks.one_of(interpolation, "interpolation", (*INTERPOLATIONS, None))
     with files.open_checkpoint(source) as file:
         checkpoint = read_checkpoint(file, spec, source_grid)
+        file.verify()
         return load_checkpoint(model, checkpoint, source, head=head, interpolation=interpolation)
 
 
@@ -83,6 +84,8 @@ def load_checkpoint(model, checkpoint, source, *, head="strict", interpolation=N
     shapes = {path: tuple(variable.shape) for path, variable in variables.items()}
     method = interpolation or getattr(spec, "interpolation", None)
     todo = plan(checkpoint, spec, shapes, head, method)
+    new_spec = _with_facts(spec, checkpoint.facts, with_head=_loads_head(todo))
+    # Nothing below can fail: a model is never left with some of the weights.
     loaded, adapted, zero_head = [], [], False
     for step in todo.steps:
         arrays = [checkpoint.weights[path] for path in step.sources]
@@ -94,7 +97,7 @@ def load_checkpoint(model, checkpoint, source, *, head="strict", interpolation=N
             adapted.append(Adapted(step.path, arrays[0].shape, value.shape, step.how))
         else:
             loaded.append(step.path)
-    _take_facts(model, checkpoint.facts, with_head="head/kernel" in loaded)
+    model.spec = new_spec
     return LoadReport(
         source=str(source),
         loaded=tuple(loaded),
@@ -119,15 +122,18 @@ def _is_ours(path):
     )
 
 
-def _take_facts(model, facts, with_head):
-    """Facts about the weights that the file has: of the pixels, and of the head's classes."""
+def _loads_head(todo):
+    return any(step.path == "head/kernel" for step in todo.steps)
+
+
+def _with_facts(spec, facts, with_head):
+    """The spec with facts about the weights: of the pixels, and of the head's classes."""
     known = {}
     if facts.get("preprocessing") is not None:
-        known["preprocessing"] = preprocessing_of(facts["preprocessing"], model.spec.channels)
+        known["preprocessing"] = preprocessing_of(facts["preprocessing"], spec.channels)
     if with_head and facts.get("class_names") is not None:
         known["class_names"] = facts["class_names"]
-    if known:
-        model.spec = dataclasses.replace(model.spec, **known)
+    return dataclasses.replace(spec, **known)
 
 
 def preprocessing_of(facts, channels):

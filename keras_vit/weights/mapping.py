@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_vit.weights import others
 from keras_vit.weights.lazy import LazyWeights
 
 # Layouts. Each is two functions of (array, sizes), where `sizes` has what shapes do not tell.
@@ -100,6 +101,7 @@ WRAPPERS = (
     "state_dict_ema.",
     "model_ema.",
     "params.",
+    "timm_model.",
 )
 
 
@@ -247,7 +249,6 @@ class Unmatched(Exception):
         self,
         format_name: str,
         sources: Mapping,
-        hints: Mapping[str, str],
         kind: str = "Vision Transformer",
     ) -> ValueError:
         """The error for a user, with the names as they are in the file.
@@ -255,7 +256,6 @@ class Unmatched(Exception):
         Args:
             format_name: What the checkpoint was read as.
             sources: `{name in the table: Source}`.
-            hints: `{pattern: what such names are}`.
             kind: What the checkpoint was to hold.
         """
         lines = [f"The checkpoint must hold a {kind} in {format_name} names."]
@@ -263,10 +263,7 @@ class Unmatched(Exception):
             lines.append(f"Missing: {self.missing}.")
         if self.unknown:
             lines.append(f"Unknown: {sorted({sources[name].key for name in self.unknown})}.")
-        for pattern, hint in hints.items():
-            if any(re.search(pattern, name) for name in self.unknown):
-                lines.append(f"{hint}.")
-        return ValueError(" ".join(lines))
+        return ValueError(" ".join([*lines, *others.sentences(self.unknown)]))
 
 
 def lazy_weights(

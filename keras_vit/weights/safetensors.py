@@ -98,6 +98,11 @@ class SafetensorsFile(Mapping):
         """The shape of a tensor, without reading it."""
         return self._entries[name].shape
 
+    def dtype(self, name: str) -> np.dtype:
+        """The type that a tensor is read as, without reading it."""
+        dtype = self._entries[name].dtype
+        return np.dtype("float32" if dtype == "BF16" else DTYPES[dtype])
+
 
 def write(
     path: str | os.PathLike,

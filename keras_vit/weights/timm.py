@@ -94,16 +94,9 @@ SPELLINGS = (
 )
 UNUSED = {
     r"^mask_token$": "stands for masked patches in pre-training",
+    r"^decoder_(embed|pos_embed|blocks|norm|pred)\b": "reconstructs masked patches in pre-training",
     r"(^|\.)num_batches_tracked$": "counts the batches of a batch normalisation",
 }
-HINTS = {
-    r"^norm_pre\.": "norm_pre is a norm before the first block, which CLIP models have",
-    r"\.mlp\.w(12|1|2|3)\.": "mlp.w1 to w3 are a gated MLP (SwiGLU)",
-    r"^(dist_token|head_dist\.)": "dist_token is a distillation token, which DeiT models have",
-    r"\.attn\.(q_bias|v_bias|relative_position)": "These are the attention of BEiT models",
-    r"^pre_logits\.": "pre_logits is a layer that timm itself no longer has",
-}
-
 ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_tanh", "relu": "relu", "silu": "silu"}
 # Architectures whose ResNet is that of the hybrids, by units per stage. Sizes can be overridden.
 HYBRIDS = {
@@ -147,7 +140,7 @@ def read(
     try:
         matched = mapping.match(TABLE, REQUIRED, sources, _repeats(sources))
     except mapping.Unmatched as error:
-        raise error.explained("timm's", sources, HINTS) from None
+        raise error.explained("timm's", sources) from None
 
     recorded, grid = checkpoint.recorded_facts(metadata)
     configured = _configured(config or {})

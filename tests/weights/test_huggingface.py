@@ -9,7 +9,7 @@ from golden_weights import GOLDENS, load_golden
 from reference_vit import random_images
 
 from keras_vit.weights import checkpoint as checkpoints
-from keras_vit.weights import huggingface
+from keras_vit.weights import huggingface, huggingface_config
 
 HEADS = 3
 
@@ -253,7 +253,7 @@ def test_gated_mlps_are_refused():
 
 def test_every_key_of_the_goldens_config_is_known(config):
     for key in config:
-        assert key in huggingface.KNOWN_KEYS
+        assert key in huggingface_config.KNOWN_KEYS
 
 
 @pytest.mark.parametrize(

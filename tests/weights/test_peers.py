@@ -9,7 +9,7 @@ from foreign_weights import TOLERANCE, assert_same, model
 from golden_weights import load_golden
 from reference_vit import forward, random_images
 
-from keras_vit.weights import files, huggingface, timm
+from keras_vit.weights import files, huggingface, huggingface_config, timm
 
 torch = pytest.importorskip("torch")
 # The libraries themselves warn of things that are not ours to mend.
@@ -177,7 +177,7 @@ def test_every_key_that_transformers_writes_is_known():
     library = peer("transformers")
     for name in ("ViTConfig", "Dinov2Config", "Dinov2WithRegistersConfig"):
         config = getattr(library, name)().to_dict()
-        assert set(config) <= huggingface.KNOWN_KEYS
+        assert set(config) <= huggingface_config.KNOWN_KEYS
 
 
 def test_a_google_checkpoint_gives_googles_logits_in_both(tmp_path):
