@@ -17,8 +17,6 @@ from keras_vit.models.rebuild import check_begins_at_images, check_same_paths
 from keras_vit.models.resnet_stem import num_halvings
 from keras_vit.models.safe_training import SafeTraining
 
-KEEP = object()  # to_classifier: what the model has
-
 
 @keras.saving.register_keras_serializable(package="keras_vit")
 class MaskedPatchPrediction(SafeTraining, keras.Model):
@@ -104,19 +102,15 @@ class MaskedPatchPrediction(SafeTraining, keras.Model):
         self.build(self.encoder.input_shape)
 
     def build(self, input_shape):
-        tokens = (
-            None,
-            self.model_spec.grid[0] * self.model_spec.grid[1],
-            self.model_spec.hidden_dim,
-        )
+        rows, columns = self.model_spec.grid
+        tokens = (None, rows * columns, self.model_spec.hidden_dim)
         for layer in (self.corruption, self.prediction):
             if not layer.built:
                 layer.build(tokens)
 
     def call(self, images, training=None):
-        patches, indices = self.corruption(
-            self._embed(images, training=training), training=training
-        )
+        patches = self._embed(images, training=training)  # (B, N, D)
+        patches, indices = self.corruption(patches, training=training)
         tokens = self._encode(patches, training=training)  # (B, prefix + N, D)
         corrupted = gather(tokens[:, self.model_spec.prefix_tokens :], indices)  # (B, n, D)
         predictions = self.prediction_target.shape_predictions(self.prediction(corrupted))
@@ -150,7 +144,7 @@ class MaskedPatchPrediction(SafeTraining, keras.Model):
         """
         return reconstruct(self, images, batch_size)
 
-    def to_classifier(self, classes, *, pooling=None, classifier_activation=KEEP, name=None):
+    def to_classifier(self, classes, *, pooling=None, classifier_activation="same", name=None):
         """A classifier with the trained encoder and a new head, which is zero.
 
         It is an ordinary model of its own: training it leaves this one as it was. Everything of the
@@ -161,7 +155,7 @@ class MaskedPatchPrediction(SafeTraining, keras.Model):
             classes: Integer K.
             pooling: `"token"`, `"avg"`, `"max"` or `"map"`. None is that of the model given, or
                 where it has none the class token, if there is one, else `"avg"`.
-            classifier_activation: Name of an activation, or None for logits. By default that of the
+            classifier_activation: Name of an activation, or None for logits; "same" is that of the
                 model given.
             name: Name of the classifier; None is the encoder's.
 
@@ -175,7 +169,7 @@ class MaskedPatchPrediction(SafeTraining, keras.Model):
         spec = self.model_spec
         changes = {"include_top": True, "classes": classes, "class_names": None}
         changes["pooling"] = pooling or spec.pooling or ("token" if spec.class_token else "avg")
-        if classifier_activation is not KEEP:
+        if classifier_activation != "same":
             changes["classifier_activation"] = classifier_activation
         spec = dataclasses.replace(spec, representation_size=None, **changes)
         model = build_model(spec, name=name or self.encoder.name)
