@@ -1,0 +1,71 @@
+"""Windows of JPEGs: only the rows and columns that are needed, and large ones no finer than needed.
+
+libjpeg can decode an image at a half, a quarter or an eighth of its size at a part of the cost: it
+leaves out the fine parts of every block. That is a better reduction than what it saves, a bilinear
+resize from full size, which looks at few of the pixels.
+"""
+
+from pipelines._tensorflow import tf
+
+LARGE = 2_000_000  # pixels; smaller images are decoded at their own size always
+RATIOS = (2, 4, 8)
+
+
+def has_plain_header(data):
+    """Whether a file is a JPEG without an EXIF block, for all its first bytes tell: bool scalar.
+
+    The JFIF header is followed by the quantisation tables at once. Other JPEGs may have no such
+    block either.
+    """
+    start = tf.strings.join([tf.strings.substr(data, 0, 22), b"\0" * 22])  # never too short
+    header = tf.equal(tf.strings.substr(start, 0, 6), b"\xff\xd8\xff\xe0\x00\x10")
+    return header & tf.equal(tf.strings.substr(start, 20, 2), b"\xff\xdb")
+
+
+def window(data, size, box, channels, least=None):
+    """Decodes a window of a JPEG.
+
+    Args:
+        data: Scalar string tensor.
+        size: Height and width of the image, int32 `(2,)`.
+        box: Top, left, height and width, int32 `(4,)`.
+        channels: 3 or 1.
+        least: `(height, width)` in pixels that the window shall have if it has them: of a large
+            image it is decoded at the smallest size that leaves so many. None: at its own.
+
+    Returns:
+        uint8 `(height, width, channels)`, of the box or a half, quarter or eighth of it.
+    """
+
+    if least is None:
+        return _exact(data, size, box, channels)
+    large = tf.reduce_prod(tf.cast(size, "int64")) >= LARGE
+    return tf.cond(
+        large,
+        lambda: _no_finer(data, size, box, channels, least),
+        lambda: _exact(data, size, box, channels),
+    )
+
+
+def _exact(data, size, box, channels):
+    """The same to the last bit as the window of the whole image."""
+    # Colours are interpolated from the next pixels, so these are decoded too.
+    start = tf.maximum(box[:2] - 1, 0)
+    stop = tf.minimum(box[:2] + box[2:] + 1, size)
+    around = tf.concat([start, stop - start], 0)
+    pixels = tf.image.decode_and_crop_jpeg(data, around, channels=channels)
+    begin, sides = tf.pad(box[:2] - start, [[0, 1]]), tf.pad(box[2:], [[0, 1]], constant_values=-1)
+    return tf.slice(pixels, begin, sides)
+
+
+def _no_finer(data, size, box, channels, least):
+    """At the smallest ratio that leaves enough pixels."""
+
+    def reduced(ratio):
+        part = tf.concat([box[:2] // ratio, tf.maximum(box[2:] // ratio, 1)], 0)
+        return tf.image.decode_and_crop_jpeg(data, part, channels=channels, ratio=ratio)
+
+    enough = [tf.reduce_all(box[2:] // ratio >= least) for ratio in RATIOS]
+    index = tf.reduce_sum(tf.cast(tf.stack(enough), "int32"))
+    branches = [lambda ratio=ratio: reduced(ratio) for ratio in RATIOS]
+    return tf.switch_case(index, [lambda: _exact(data, size, box, channels), *branches])
