@@ -210,18 +210,23 @@ def _named(recipe, class_names):
         )
     else:
         arguments.update(image_size=config.image_size, channels=config.channels)
+    model = _construct(config.name, arguments)
+    model.spec = dataclasses.replace(model.spec, class_names=class_names)
+    return model
+
+
+def _construct(name, arguments):
+    """Calls a constructor; an argument that it does not take is said as one of the recipe's."""
     try:
-        model = getattr(keras_vit, config.name)(**arguments)
+        return getattr(keras_vit, name)(**arguments)
     except TypeError as error:
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         if unknown is None:
             raise
         raise ValueError(
-            f"`model.arguments`, or another field of the model, must be arguments of "
-            f"keras_vit.{config.name}. Received: {unknown[1]}={arguments[unknown[1]]!r}"
+            "`model.arguments`, and the other fields of the model, must be arguments of "
+            f"keras_vit.{name}. Received: {unknown[1]}={arguments[unknown[1]]!r}"
         ) from error
-    model.spec = dataclasses.replace(model.spec, class_names=class_names)
-    return model
 
 
 def _from_file(recipe, class_names):

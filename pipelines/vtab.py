@@ -159,15 +159,25 @@ def vtab(recipe, out, tasks=TASKS, data_dir=None, verbose=2):
 
 def open_task(task, recipe, data_dir=None):
     """The `RunData` of a task, or None where its data are not on disk."""
-    import tensorflow_datasets
-
-    builder = tensorflow_datasets.builder(task.dataset, data_dir=data_dir)
+    builder = _datasets().builder(task.dataset, data_dir=data_dir)
     if not tf.io.gfile.exists(str(builder.data_path)):
         return None
     examples = [(task.splits[0], TRAIN), (task.splits[1], VALIDATION)]
     learned = _stream(task, builder, examples).in_memory()
     tested = _stream(task, builder, [(task.splits[2], None)])
     return RunData(learned, tested, recipe)
+
+
+def _datasets():
+    try:
+        import importlib_resources  # noqa: F401 - TFDS 4.9.10 imports it and does not require it
+        import tensorflow_datasets
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"VTAB needs {error.name}. "
+            'Install it with: pip install "keras3-vit[tf]" importlib_resources'
+        ) from error
+    return tensorflow_datasets
 
 
 def _stream(task, builder, parts):
