@@ -39,12 +39,12 @@ def window(data, size, box, channels, least=None):
 
     if least is None:
         return _exact(data, size, box, channels)
+    # How many of the ratios leave enough pixels; none for a small image.
+    enough = [tf.reduce_all(box[2:] // ratio >= least) for ratio in RATIOS]
     large = tf.reduce_prod(tf.cast(size, "int64")) >= LARGE
-    return tf.cond(
-        large,
-        lambda: _no_finer(data, size, box, channels, least),
-        lambda: _exact(data, size, box, channels),
-    )
+    index = tf.where(large, tf.reduce_sum(tf.cast(tf.stack(enough), "int32")), 0)
+    branches = [lambda ratio=ratio: _reduced(data, box, channels, ratio) for ratio in RATIOS]
+    return tf.switch_case(index, [lambda: _exact(data, size, box, channels), *branches])
 
 
 def _exact(data, size, box, channels):
@@ -58,14 +58,7 @@ def _exact(data, size, box, channels):
     return tf.slice(pixels, begin, sides)
 
 
-def _no_finer(data, size, box, channels, least):
-    """At the smallest ratio that leaves enough pixels."""
-
-    def reduced(ratio):
-        part = tf.concat([box[:2] // ratio, tf.maximum(box[2:] // ratio, 1)], 0)
-        return tf.image.decode_and_crop_jpeg(data, part, channels=channels, ratio=ratio)
-
-    enough = [tf.reduce_all(box[2:] // ratio >= least) for ratio in RATIOS]
-    index = tf.reduce_sum(tf.cast(tf.stack(enough), "int32"))
-    branches = [lambda ratio=ratio: reduced(ratio) for ratio in RATIOS]
-    return tf.switch_case(index, [lambda: _exact(data, size, box, channels), *branches])
+def _reduced(data, box, channels, ratio):
+    """At a part of its size; edges are rounded to whole pixels of that."""
+    part = tf.concat([box[:2] // ratio, tf.maximum(box[2:] // ratio, 1)], 0)
+    return tf.image.decode_and_crop_jpeg(data, part, channels=channels, ratio=ratio)

@@ -1,0 +1,284 @@
+"""How fast images are decoded, cropped, flipped and batched, beside other ways to do it.
+
+    python benchmarks/pipeline.py --out benchmarks/results
+
+JPEGs of 500 x 375 pixels and of 12 megapixels are made from the photographs of the examples, in a
+folder for each class. Each contender has a process of its own, and they take turns. torchvision is
+measured where it is installed; `--torchvision-python` names an interpreter that has it.
+
+Whether memory stays flat: `python benchmarks/pipeline.py --contenders keras_vit --rounds 50`.
+"""
+
+import argparse
+import pathlib
+import sys
+import tempfile
+
+import measure
+
+ROOT = pathlib.Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+IMAGE_SIZE, BATCH = (224, 224), 64
+OURS = "keras_vit"
+BARE = "decode_and_crop alone"
+# Width, height, how many files, and how many images a turn has.
+SIZES = {"500x375": (500, 375, 512, 1024), "12 megapixels": (4032, 3024, 24, 64)}
+
+
+# --- The images ---------------------------------------------------------------------------------
+
+
+def make_images(folder, width, height, count):
+    """Writes JPEGs `class/number.jpg`: parts of the photographs, mirrored on where they end."""
+    import numpy as np
+    from PIL import Image
+
+    photos = sorted((ROOT / "examples/photos").glob("*.[pj][np]g"))
+    rng = np.random.default_rng(0)
+    for number in range(count):
+        photo = photos[number % len(photos)]
+        pixels = np.asarray(Image.open(photo).convert("RGB"))
+        pixels = np.concatenate([pixels, pixels[:, ::-1]], 1)
+        pixels = np.concatenate([pixels, pixels[::-1]], 0)
+        pixels = np.roll(pixels, rng.integers(0, pixels.shape[:2]), (0, 1))
+        repeats = [
+            -(-side // own) for side, own in zip((height, width), pixels.shape, strict=False)
+        ]
+        pixels = np.tile(pixels, (*repeats, 1))[:height, :width]
+        path = pathlib.Path(folder, photo.stem, f"{number}.jpg")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(path, quality=92)
+
+
+# --- The contenders: functions of the folder to endless iterators of numbers of images ----------
+
+
+def keras_vit_load(folder):
+    """`pipelines.load` of the folder, to uint8 batches."""
+    import keras_vit
+    import pipelines
+
+    model = keras_vit.VisionTransformer(
+        IMAGE_SIZE, 32, 1, 1, 8, 8, classes=4, include_preprocessing=True
+    )
+    data, _ = pipelines.load(
+        folder, model=model, batch_size=BATCH, augment="none", validation=False, repeat=True
+    )
+    return (int(images.shape[0]) for images, _ in data)
+
+
+def decode_and_crop_alone(folder):
+    """TensorFlow's fused op with an Inception crop, and nothing else: no resize, no batch."""
+    from pipelines._tensorflow import tf
+    from pipelines.augment import InceptionCrop
+
+    def rows(path, number):
+        data = tf.io.read_file(path)
+        height, width, _ = tf.unstack(tf.image.extract_jpeg_shape(data))
+        seed = tf.stack([tf.constant(0, "int64"), number])
+        box = InceptionCrop().box(height, width, seed, IMAGE_SIZE)
+        return tf.shape(tf.io.decode_and_crop_jpeg(data, box, channels=3))[0]
+
+    return _counted(folder, rows)
+
+
+def decode_alone(folder):
+    """TensorFlow's decode_jpeg of the whole image, which is libjpeg-turbo, and nothing else."""
+    from pipelines._tensorflow import tf
+
+    return _counted(
+        folder, lambda path, _: tf.shape(tf.io.decode_jpeg(tf.io.read_file(path), channels=3))[0]
+    )
+
+
+def _counted(folder, rows):
+    from pipelines._tensorflow import tf
+
+    paths = tf.data.Dataset.from_tensor_slices([str(path) for path in _files(folder)])
+    numbers = tf.data.Dataset.range(2**40)
+    data = tf.data.Dataset.zip(paths.repeat(), numbers)
+    data = data.map(rows, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH)
+    return (len(batch) for batch in data.prefetch(tf.data.AUTOTUNE))
+
+
+def keras_directory(folder):
+    """Keras's image_dataset_from_directory: decodes and resizes whole images, without a crop."""
+    import keras
+
+    data = keras.utils.image_dataset_from_directory(
+        folder, image_size=IMAGE_SIZE, batch_size=BATCH, verbose=False
+    )
+    return (int(images.shape[0]) for images, _ in data.repeat())
+
+
+def torchvision_folder(folder):
+    """torchvision's ImageFolder and DataLoader with two workers, to uint8 batches."""
+    import torch
+    from torchvision import transforms
+    from torchvision.datasets import ImageFolder
+
+    chain = transforms.Compose(
+        [
+            transforms.RandomResizedCrop(IMAGE_SIZE, scale=(0.05, 1.0)),
+            transforms.RandomHorizontalFlip(),
+            transforms.PILToTensor(),
+        ]
+    )
+    images = torch.utils.data.ConcatDataset([ImageFolder(folder, chain)] * 1000)  # no end in sight
+    loader = torch.utils.data.DataLoader(images, BATCH, shuffle=True, num_workers=2)
+    return (len(batch) for batch, _ in loader)
+
+
+def pillow_decode(folder):
+    """Pillow's decoding of the whole image in two threads, and nothing else."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from PIL import Image
+
+    def rows(path):
+        return Image.open(path).convert("RGB").height
+
+    files = _files(folder)
+    with ThreadPoolExecutor(2) as threads:
+        while True:
+            yield len(list(threads.map(rows, files[:BATCH])))
+
+
+CONTENDERS = {
+    OURS: keras_vit_load,
+    BARE: decode_and_crop_alone,
+    "decode_jpeg alone": decode_alone,
+    "Pillow's decoding alone": pillow_decode,
+    "Keras image_dataset_from_directory": keras_directory,
+    "torchvision ImageFolder": torchvision_folder,
+}
+
+
+def _files(folder):
+    return sorted(pathlib.Path(folder).glob("*/*.jpg"))
+
+
+# --- One worker, and all of them ----------------------------------------------------------------
+
+
+def serve(name, folder):
+    """The process of one contender: counts batches until there are enough images."""
+    batches = None
+
+    def work(images):
+        nonlocal batches
+        if batches is None:
+            batches = iter(CONTENDERS[name](folder))
+            next(batches)
+        done = 0
+        while done < images:
+            done += next(batches)
+        return {"images": done}
+
+    measure.serve(work)
+
+
+def compare(folder, images, rounds, names, torchvision_python):
+    """Dictionary of contender to its medians, or to why it failed."""
+    here = str(pathlib.Path(__file__).resolve())
+    workers = {}
+    for name in names:
+        python = torchvision_python if name.startswith("torchvision") else sys.executable
+        environment = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        command = [python, here, "--worker", name, "--folder", str(folder)]
+        workers[name] = measure.Worker(command, environment)
+    try:
+        answers = measure.interleaved(workers, rounds, {name: {"images": images} for name in names})
+    finally:
+        for worker in workers.values():
+            worker.close()
+    cores = measure.machine()["cores"]
+    results = {name: summary(answers[name], cores) for name in answers}
+    results |= {name: {"failure": workers[name].failure} for name in names if name not in answers}
+    return results
+
+
+def summary(answers, cores):
+    rates = [answer["images"] / answer["seconds"] / cores for answer in answers]
+    return {
+        "images_per_second_and_core": measure.median(rates),
+        "spread": measure.spread(rates),
+        "cpu_ms_per_image": measure.median([1e3 * a["cpu"] / a["images"] for a in answers]),
+        "peak_mib": max(answer["peak"] for answer in answers),
+        "resident_mib": [round(answer["resident"]) for answer in answers],
+    }
+
+
+def report(results):
+    """The results in Markdown."""
+    lines = ["# Input pipeline", ""]
+    lines += [
+        "Images per second and core: decoded, Inception crop (area 5 to 100 %), flipped, resized "
+        f"to {IMAGE_SIZE[0]} x {IMAGE_SIZE[1]}, in batches of {BATCH}. What is *alone* only "
+        "decodes; Keras's directory reader does not crop. Medians of rounds in which all took "
+        "turns. Memory is of the process and its children, at its most, and after the first and "
+        "the last round.",
+        "",
+        ", ".join(f"{key}: {value}" for key, value in results["machine"].items()) + ".",
+    ]
+    header = ["", "images/s/core", "±", "CPU ms/image", "peak MiB", "first to last", f"{OURS} is"]
+    for size, found in results["sizes"].items():
+        rows = [_row(name, row, found.get(OURS, {})) for name, row in found.items()]
+        lines += ["", f"## {size}", "", measure.table(header, rows)]
+    return "\n".join(lines)
+
+
+def _row(name, row, ours):
+    if "failure" in row:
+        return [name, f"left out: {row['failure']}", "", "", "", "", ""]
+    key = "images_per_second_and_core"
+    ratio = f"{ours[key] / row[key]:.2f} x" if key in ours else ""
+    return [
+        name,
+        f"{row[key]:.0f}",
+        f"{100 * row['spread']:.0f} %",
+        f"{row['cpu_ms_per_image']:.2f}",
+        f"{row['peak_mib']:.0f}",
+        f"{row['resident_mib'][0]} to {row['resident_mib'][-1]}",
+        ratio,
+    ]
+
+
+def parse(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", help="folder for pipeline.json and pipeline.md")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
+    parser.add_argument("--share", type=float, default=1.0, help="of the images of a turn")
+    parser.add_argument("--torchvision-python", default=sys.executable)
+    parser.add_argument("--worker", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+def main(argv=None):
+    options = parse(argv)
+    if options.worker:
+        return serve(options.worker, options.folder)
+    results = {"machine": measure.machine(), "rounds": options.rounds, "sizes": {}}
+    for size in options.sizes:
+        width, height, files, images = SIZES[size]
+        with tempfile.TemporaryDirectory() as folder:
+            make_images(folder, width, height, files)
+            results["sizes"][size] = compare(
+                folder,
+                max(BATCH, int(images * options.share)),
+                options.rounds,
+                options.contenders,
+                options.torchvision_python,
+            )
+    text = report(results)
+    print(text)
+    if options.out:
+        measure.write(options.out, "pipeline", results, text)
+
+
+if __name__ == "__main__":
+    main()
