@@ -48,13 +48,19 @@ FIXED = {
 BACKBONE_FIXED = {
     "model_type": "bit",
     "layer_type": "bottleneck",
-    "global_padding": "SAME",
+    "global_padding": "same",
     "embedding_dynamic_padding": True,
     "hidden_act": "relu",
     "num_groups": 32,
     "output_stride": 32,
     "width_factor": 1,
     "drop_path_rate": 0.0,
+}
+# What a ResNet has where its configuration is silent: not what a hybrid's has.
+BACKBONE_DEFAULTS = {
+    "layer_type": "preactivation",
+    "global_padding": None,
+    "embedding_dynamic_padding": False,
 }
 BACKBONE_SIZES = {"depths", "embedding_size", "hidden_sizes", "num_channels"}
 IGNORED = {
@@ -202,13 +208,16 @@ def _pair(key, value):
 
 def _resnet(backbone):
     """The facts in the `backbone_config` of a hybrid."""
+    if backbone:
+        backbone = {**BACKBONE_DEFAULTS, **backbone}
     for key, value in backbone.items():
-        wanted = BACKBONE_FIXED.get(key)
-        if key in BACKBONE_FIXED:
-            if value not in (None, wanted) and str(value).upper() != wanted:
-                raise _refused(f"backbone_config.{key}", value, f"only {wanted!r} can be followed")
-        elif key not in BACKBONE_SIZES | IGNORED and value != FIXED.get(key, value):
-            raise _refused(f"backbone_config.{key}", value, "the key is unknown")
+        name, fixed = f"backbone_config.{key}", {**FIXED, **BACKBONE_FIXED}
+        if key in fixed:
+            plain = value.lower() if isinstance(value, str) else value
+            if plain != fixed[key]:
+                raise _refused(name, value, f"only {fixed[key]!r} can be followed")
+        elif key not in BACKBONE_SIZES | IGNORED:
+            raise _refused(name, value, "the key is unknown, so the ResNet may differ from ours")
     facts = {}
     if "depths" in backbone:
         facts["resnet"] = tuple(backbone["depths"])

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from foreign_weights import TOLERANCE, assert_same, model
 from golden_weights import load_golden
-from reference_vit import forward, random_images
+from reference_resnet import hybrid
+from reference_vit import forward, make_spec, random_images
 
 from keras_vit.weights import files, huggingface, huggingface_config, timm
 
@@ -193,3 +194,38 @@ def test_a_google_checkpoint_gives_googles_logits_in_both(tmp_path):
     theirs = peer("transformers").ViTForImageClassification.from_pretrained(tmp_path / "hf")
     with torch.no_grad():
         assert_close(theirs.eval()(images).logits, expected["logits"])
+
+
+def test_a_hybrid_of_transformers_is_read(tmp_path):
+    """Versions from 5 on have none any more, but their files are at the Hub."""
+    library = peer("transformers")
+    if not hasattr(library, "ViTHybridConfig"):
+        pytest.skip("this version of transformers has no ViTHybrid")
+    backbone = {
+        "global_padding": "same",
+        "layer_type": "bottleneck",
+        "embedding_dynamic_padding": True,
+        "depths": [2, 1],
+        "out_features": ["stage2"],
+    }
+    config = library.ViTHybridConfig(
+        hidden_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=3,
+        intermediate_size=96,
+        image_size=64,
+        num_labels=7,
+        backbone_config=backbone,
+        backbone_featmap_shape=[1, 512, 8, 8],
+    )
+    torch.manual_seed(0)
+    theirs = library.ViTHybridForImageClassification(config).eval()
+    for parameter in theirs.parameters():
+        parameter.data = 0.1 * torch.randn_like(parameter) + 0.5 * (parameter.ndim == 1)
+    theirs.save_pretrained(tmp_path)
+    checkpoint = files.read(files.open_checkpoint(tmp_path))
+    spec = make_spec(**{k: v for k, v in checkpoint.facts.items() if k in make_spec()})
+    images = random_images(spec, seed=1)
+    with torch.no_grad():
+        actual = theirs(channels_first(images)).logits
+    assert_close(actual, hybrid(spec, dict(checkpoint.weights), images)["logits"])
