@@ -87,7 +87,8 @@ def split_folders(path):
 
 
 def _check_classes(root, names, labels, class_names):
-    empty = [name for label, name in enumerate(names) if label not in set(labels)]
+    there = set(labels)
+    empty = [name for label, name in enumerate(names) if label not in there]
     if len(empty) == len(names):
         raise ValueError(f"There are no images in {root} nor in its folders {listed(names)}.")
     if empty:

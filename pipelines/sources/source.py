@@ -20,9 +20,9 @@ class Source:
         read: Function of a scalar int64 tensor, the number of an image, that works in a graph: the
             bytes of its file, a scalar string; or its pixels, uint8 `(H, W, C)`.
         origin: Function of an integer to what a message calls the image, such as its path.
-        key: Function of an integer to the image's name within the source, by which splits are
-            drawn, such as its path in the folder.
         encoded: Whether `read` returns bytes, which are still to be decoded.
+        key: Function of an integer to the image's name within the source, by which splits are
+            drawn, such as its path in the folder; its number unless it is given.
 
     Raises:
         ValueError: if there is no image, or a label is of no class.
