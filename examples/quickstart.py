@@ -26,6 +26,7 @@ from pipelines.sources.fashion_mnist import CLASS_NAMES, fashion_mnist
 
 LOW, HIGH = (20, 20), (28, 28)  # pixels: grids of 5x5 and 7x7 patches
 BATCH_SIZE = 50
+LEARNING_RATE = 2e-3  # the highest, after warm-up
 
 
 def main(arguments=None):
@@ -49,14 +50,14 @@ def main(arguments=None):
         include_preprocessing=True,  # pixels of 0 to 255 go in
     )
     print(f"\n{model.count_params():,} parameters. Training at {LOW[0]}x{LOW[1]} pixels:")
-    low_history = fit(model, train, options.epochs, 2e-3, options)
+    low_history = fit(model, train, options.epochs, options)
     results = {"accuracy_low": accuracy(model, test)}
 
     larger = keras_vit.resize(model, image_size=HIGH)
     results["accuracy_resampled"] = accuracy(larger, test)
     results["accuracy_fresh_positions"] = accuracy(with_fresh_positions(larger), test)
     print(f"\nFine-tuning at {HIGH[0]}x{HIGH[1]} pixels:")
-    high_history = fit(larger, train, options.finetune_epochs, 1.5e-3, options)
+    high_history = fit(larger, train, options.finetune_epochs, options)
     results["accuracy_high"] = accuracy(larger, test)
 
     path = options.out / "fashion_mnist.keras"
@@ -68,12 +69,12 @@ def main(arguments=None):
     return results
 
 
-def fit(model, train, epochs, learning_rate, options):
+def fit(model, train, epochs, options):
     """Trains with warm-up, cosine decay and weight decay on the kernels; returns the history."""
     steps = epochs * (len(train[0]) // BATCH_SIZE)
     warmup = steps // 10
     schedule = keras.optimizers.schedules.CosineDecay(
-        0.0, steps - warmup, warmup_target=learning_rate, warmup_steps=warmup
+        0.0, steps - warmup, warmup_target=LEARNING_RATE, warmup_steps=warmup
     )
     model.compile(
         keras_vit.optimizers.AdamW(schedule, weight_decay=0.05, global_clipnorm=1.0),
@@ -167,8 +168,8 @@ def parse(arguments):
         description=__doc__.split("\n\n")[0],
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--epochs", type=int, default=10, help="epochs at the low resolution")
-    parser.add_argument("--finetune-epochs", type=int, default=10, help="epochs at the high one")
+    parser.add_argument("--epochs", type=int, default=6, help="epochs at the low resolution")
+    parser.add_argument("--finetune-epochs", type=int, default=12, help="epochs at the high one")
     parser.add_argument("--examples", type=int, default=10_000, help="images of each split to use")
     parser.add_argument("--seed", type=int, default=0, help="of weights, order and crops")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo"), help="folder")
