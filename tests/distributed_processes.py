@@ -16,7 +16,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).parents[1]
 BACKEND = keras.backend.backend()
 WORKER = ROOT / "tests" / "pipelines" / "distribution" / "worker.py"
-TIMEOUT = 150
+TIMEOUT = 280
 
 # What a launcher of the machine that runs the tests may have set.
 LAUNCHERS = ("TF_CONFIG", "KERAS_VIT_DISTRIBUTE", "WORLD_SIZE", "RANK", "LOCAL_RANK")
