@@ -42,6 +42,7 @@ class ImageModel(SafeTraining, keras.Model):
         model = super().from_config(config, custom_objects=custom_objects)
         for layer in model.layers:
             if not layer.trainable:  # Keras freezes the layer, but not the parts that it builds
+                layer.trainable = True  # TensorFlow ignores a value that is there already
                 layer.trainable = False
         return model
 

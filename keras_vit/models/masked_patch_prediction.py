@@ -204,7 +204,8 @@ class MaskedPatchPrediction(SafeTraining, keras.Model):
 
     @classmethod
     def from_config(cls, config):
-        return cls(**{**config, "model": ImageModel.from_config(config["model"])})
+        model = ImageModel.from_config(dict(config["model"]))  # Keras empties what it is given
+        return cls(**{**config, "model": model})
 
 
 def gather(values, indices):
