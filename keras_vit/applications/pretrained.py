@@ -11,11 +11,11 @@ from keras_vit.models.preprocessing import Preprocessing
 from keras_vit.models.resnet_stem import num_halvings
 from keras_vit.weights import catalogue, checkpoint, download, files, keras_files, loading
 
+CONSTANTS = ("activation", "layer_norm_epsilon", "interpolation")
 # What a file decides about a Vision Transformer, whatever the constructor's defaults are.
-ORIGINS_OWN = ("activation", "layer_norm_epsilon", "interpolation")
 DECIDED = (
     "origin",
-    *ORIGINS_OWN,
+    *CONSTANTS,
     "class_token",
     "class_token_position",
     "num_registers",
@@ -82,10 +82,8 @@ def settle(spec, chosen, found, entry, constructor):
     facts, changes = found.facts, {}
     _check_sizes(facts, spec, constructor)
     if spec.family == "vit":
-        if (
-            facts.get("origin") is not None
-        ):  # constants that the file does not name are its origin's
-            changes.update(dict.fromkeys(ORIGINS_OWN))
+        if facts.get("origin") is not None:
+            changes.update(dict.fromkeys(CONSTANTS))  # None is what the file's origin has
         changes.update({key: facts[key] for key in DECIDED if facts.get(key) is not None})
         changes.update(_positions(spec, chosen, facts))
         changes.update(_pooling(spec, chosen, facts))
