@@ -219,7 +219,7 @@ def _rollout(model, photos, batch_size):
     images = photos.first(DRAWN)
     maps = analysis.attention_rollout(model, images, batch_size=batch_size)
     pictures = displayable(images, model.spec)
-    columns = min(3, len(images))
+    columns = -(-len(images) // -(-len(images) // 3))  # rows of equal length, of three at most
     rows = [
         (name, f"{values.sum():.1%}", f"{values.max() / values.mean():.1f}")
         for name, values in zip(photos.names, maps, strict=False)

@@ -46,10 +46,11 @@ class ImageBatches:
         for batch in self._batches():
             yield batch
             done += 1
-            bar.update(done)
+            if done > 1 or self._verbose != "auto" or total is not None:
+                bar.update(done)
         if not done:
             self._refuse("none at all")
-        if total is None:
+        if total is None and (done > 1 or self._verbose != "auto"):
             bar.update(done, finalize=True)
 
     def whole(self):

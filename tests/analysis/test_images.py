@@ -108,6 +108,7 @@ def test_bad_arguments_are_refused(arguments, message):
         (IMAGES[:3], "auto", ""),  # one batch
         (IMAGES[:3], 1, "1/1"),
         (list(IMAGES), "auto", "3/Unknown"),
+        (list(IMAGES[:3]), "auto", ""),
     ],
 )
 def test_the_progress_bar(images, verbose, shown, capsys):
