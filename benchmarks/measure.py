@@ -36,11 +36,12 @@ class Worker:
         self.failure = None
 
     def ask(self, **request):
-        """Has one piece of work done: its answer, with `cpu`, `peak` and `resident` of the tree.
+        """Has one piece of work done.
 
         Returns:
-            Dictionary; `cpu` in seconds, `peak` and `resident` in MiB. None once the worker has
-            failed.
+            Dictionary of the answer, and where it has not told them itself, `seconds` and `cpu` in
+            seconds, `resident` and `peak` in MiB, of the worker and its children. None once the
+            worker has failed.
         """
         if self.failure is not None:
             return None
@@ -55,9 +56,9 @@ class Worker:
         if "failure" in answer:
             self.failure = answer["failure"]
             return None
-        answer["cpu"] = cpu_seconds(self._process.pid) - before
-        answer["resident"], answer["peak"] = memory(self._process.pid)
-        return answer
+        resident, peak = memory(self._process.pid)
+        cpu = cpu_seconds(self._process.pid) - before
+        return {"cpu": cpu, "resident": resident, "peak": peak} | answer
 
     def close(self):
         self._process.stdin.close()

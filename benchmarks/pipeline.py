@@ -10,20 +10,22 @@ Whether memory stays flat: `python benchmarks/pipeline.py --contenders keras_vit
 """
 
 import argparse
+import os
 import pathlib
 import sys
 import tempfile
+import time
 
 import measure
 
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
-IMAGE_SIZE, BATCH = (224, 224), 64
+IMAGE_SIZE, WARM_UP = (224, 224), 3
 OURS = "keras_vit"
 BARE = "decode_and_crop alone"
-# Width, height, how many files, and how many images a turn has.
-SIZES = {"500x375": (500, 375, 512, 1024), "12 megapixels": (4032, 3024, 24, 64)}
+# Width, height, how many files, images of a batch, and batches of a turn.
+SIZES = {"500x375": (500, 375, 512, 64, 20), "12 megapixels": (4032, 3024, 24, 16, 4)}
 
 
 # --- The images ---------------------------------------------------------------------------------
@@ -51,10 +53,11 @@ def make_images(folder, width, height, count):
         Image.fromarray(pixels).save(path, quality=92)
 
 
-# --- The contenders: functions of the folder to endless iterators of numbers of images ----------
+# --- The contenders -----------------------------------------------------------------------------
+# Functions of the folder to a function that begins an endless iterator of numbers of images.
 
 
-def keras_vit_load(folder):
+def keras_vit_load(folder, batch_size):
     """`pipelines.load` of the folder, to uint8 batches."""
     import keras_vit
     import pipelines
@@ -63,12 +66,12 @@ def keras_vit_load(folder):
         IMAGE_SIZE, 32, 1, 1, 8, 8, classes=4, include_preprocessing=True
     )
     data, _ = pipelines.load(
-        folder, model=model, batch_size=BATCH, augment="none", validation=False, repeat=True
+        folder, model=model, batch_size=batch_size, augment="none", validation=False, repeat=True
     )
-    return (int(images.shape[0]) for images, _ in data)
+    return lambda: (int(images.shape[0]) for images, _ in data)
 
 
-def decode_and_crop_alone(folder):
+def decode_and_crop_alone(folder, batch_size):
     """TensorFlow's fused op with an Inception crop, and nothing else: no resize, no batch."""
     from pipelines._tensorflow import tf
     from pipelines.augment import InceptionCrop
@@ -80,39 +83,42 @@ def decode_and_crop_alone(folder):
         box = InceptionCrop().box(height, width, seed, IMAGE_SIZE)
         return tf.shape(tf.io.decode_and_crop_jpeg(data, box, channels=3))[0]
 
-    return _counted(folder, rows)
+    return _counted(folder, batch_size, rows)
 
 
-def decode_alone(folder):
+def decode_alone(folder, batch_size):
     """TensorFlow's decode_jpeg of the whole image, which is libjpeg-turbo, and nothing else."""
     from pipelines._tensorflow import tf
 
-    return _counted(
-        folder, lambda path, _: tf.shape(tf.io.decode_jpeg(tf.io.read_file(path), channels=3))[0]
-    )
+    def rows(path, number):
+        return tf.shape(tf.io.decode_jpeg(tf.io.read_file(path), channels=3))[0]
+
+    return _counted(folder, batch_size, rows)
 
 
-def _counted(folder, rows):
+def _counted(folder, batch_size, rows):
     from pipelines._tensorflow import tf
 
     paths = tf.data.Dataset.from_tensor_slices([str(path) for path in _files(folder)])
     numbers = tf.data.Dataset.range(2**40)
     data = tf.data.Dataset.zip(paths.repeat(), numbers)
-    data = data.map(rows, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH)
-    return (len(batch) for batch in data.prefetch(tf.data.AUTOTUNE))
+    data = data.map(rows, num_parallel_calls=tf.data.AUTOTUNE).batch(batch_size)
+    data = data.prefetch(tf.data.AUTOTUNE)
+    return lambda: (len(batch) for batch in data)
 
 
-def keras_directory(folder):
+def keras_directory(folder, batch_size):
     """Keras's image_dataset_from_directory: decodes and resizes whole images, without a crop."""
     import keras
 
     data = keras.utils.image_dataset_from_directory(
-        folder, image_size=IMAGE_SIZE, batch_size=BATCH, verbose=False
+        folder, image_size=IMAGE_SIZE, batch_size=batch_size, verbose=False
     )
-    return (int(images.shape[0]) for images, _ in data.repeat())
+    data = data.repeat()
+    return lambda: (int(images.shape[0]) for images, _ in data)
 
 
-def torchvision_folder(folder):
+def torchvision_folder(folder, batch_size):
     """torchvision's ImageFolder and DataLoader with two workers, to uint8 batches."""
     import torch
     from torchvision import transforms
@@ -126,11 +132,11 @@ def torchvision_folder(folder):
         ]
     )
     images = torch.utils.data.ConcatDataset([ImageFolder(folder, chain)] * 1000)  # no end in sight
-    loader = torch.utils.data.DataLoader(images, BATCH, shuffle=True, num_workers=2)
-    return (len(batch) for batch, _ in loader)
+    loader = torch.utils.data.DataLoader(images, batch_size, shuffle=True, num_workers=2)
+    return lambda: (len(batch) for batch, _ in loader)
 
 
-def pillow_decode(folder):
+def pillow_decode(folder, batch_size):
     """Pillow's decoding of the whole image in two threads, and nothing else."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -139,10 +145,14 @@ def pillow_decode(folder):
     def rows(path):
         return Image.open(path).convert("RGB").height
 
-    files = _files(folder)
-    with ThreadPoolExecutor(2) as threads:
-        while True:
-            yield len(list(threads.map(rows, files[:BATCH])))
+    files = (_files(folder) * batch_size)[:batch_size]
+
+    def batches():
+        with ThreadPoolExecutor(2) as threads:
+            while True:
+                yield len(list(threads.map(rows, files)))
+
+    return batches
 
 
 CONTENDERS = {
@@ -162,24 +172,33 @@ def _files(folder):
 # --- One worker, and all of them ----------------------------------------------------------------
 
 
-def serve(name, folder):
-    """The process of one contender: counts batches until there are enough images."""
-    batches = None
+def serve(name, folder, batch_size):
+    """The process of one contender: counts batches until there are enough images.
+
+    Every turn begins a new iterator: one that waits while others have their turn would have its
+    buffers full. The first batches, which are slower, do not count.
+    """
+    begin = None
 
     def work(images):
-        nonlocal batches
-        if batches is None:
-            batches = iter(CONTENDERS[name](folder))
+        nonlocal begin
+        begin = begin or CONTENDERS[name](folder, batch_size)
+        batches, done = begin(), 0
+        for _ in range(WARM_UP):
             next(batches)
-        done = 0
+        start, cpu = time.perf_counter(), measure.cpu_seconds(os.getpid())
         while done < images:
             done += next(batches)
-        return {"images": done}
+        seconds, cpu = time.perf_counter() - start, measure.cpu_seconds(os.getpid()) - cpu
+        resident, peak = measure.memory(os.getpid())
+        batches.close()
+        found = {"images": done, "seconds": seconds, "cpu": cpu}
+        return {**found, "resident": resident, "peak": peak}
 
     measure.serve(work)
 
 
-def compare(folder, images, rounds, names, torchvision_python):
+def compare(folder, batch_size, images, rounds, names, torchvision_python):
     """Dictionary of contender to its medians, or to why it failed."""
     here = str(pathlib.Path(__file__).resolve())
     workers = {}
@@ -187,6 +206,7 @@ def compare(folder, images, rounds, names, torchvision_python):
         python = torchvision_python if name.startswith("torchvision") else sys.executable
         environment = {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}
         command = [python, here, "--worker", name, "--folder", str(folder)]
+        command += ["--batch-size", str(batch_size)]
         workers[name] = measure.Worker(command, environment)
     try:
         answers = measure.interleaved(workers, rounds, {name: {"images": images} for name in names})
@@ -215,7 +235,7 @@ def report(results):
     lines = ["# Input pipeline", ""]
     lines += [
         "Images per second and core: decoded, Inception crop (area 5 to 100 %), flipped, resized "
-        f"to {IMAGE_SIZE[0]} x {IMAGE_SIZE[1]}, in batches of {BATCH}. What is *alone* only "
+        f"to {IMAGE_SIZE[0]} x {IMAGE_SIZE[1]}, in batches. What is *alone* only "
         "decodes; Keras's directory reader does not crop. Medians of rounds in which all took "
         "turns. Memory is of the process and its children, at its most, and after the first and "
         "the last round.",
@@ -255,21 +275,23 @@ def parse(argv=None):
     parser.add_argument("--torchvision-python", default=sys.executable)
     parser.add_argument("--worker", choices=CONTENDERS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
+    parser.add_argument("--batch-size", type=int, help=argparse.SUPPRESS)
     return parser.parse_args(argv)
 
 
 def main(argv=None):
     options = parse(argv)
     if options.worker:
-        return serve(options.worker, options.folder)
+        return serve(options.worker, options.folder, options.batch_size)
     results = {"machine": measure.machine(), "rounds": options.rounds, "sizes": {}}
     for size in options.sizes:
-        width, height, files, images = SIZES[size]
+        width, height, files, batch_size, batches = SIZES[size]
         with tempfile.TemporaryDirectory() as folder:
             make_images(folder, width, height, files)
             results["sizes"][size] = compare(
                 folder,
-                max(BATCH, int(images * options.share)),
+                batch_size,
+                batch_size * max(1, int(batches * options.share)),
                 options.rounds,
                 options.contenders,
                 options.torchvision_python,
