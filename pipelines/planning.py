@@ -188,7 +188,7 @@ def _optimizer_bytes(model, optimizer, parts):
     if not optimizer.built:
         with keras.StatelessScope(initialize_variables=False):
             optimizer.build(model.trainable_variables)
-    counters = [v for v in optimizer.variables if not v.shape]
+    counters = [v for v in optimizer.variables if not tuple(v.shape)]
     slots = len(optimizer.variables) - len(counters)
     each = slots // len(model.trainable_variables)
     if each * len(model.trainable_variables) != slots:
