@@ -4,14 +4,17 @@ Arrays are read from disk one by one, when they are asked for. Keras's own files
 left to Keras. Nothing is ever unpickled, since that runs code of whoever made the file.
 """
 
+import contextlib
 import dataclasses
 import json
+import math
 import os
 import pathlib
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -365,12 +368,14 @@ class NpzFile(Mapping):
             )
 
     def __getitem__(self, name: str) -> np.ndarray:
-        with self._open(name) as member:
-            if self._info(name).compress_type == zipfile.ZIP_STORED:
-                return self._read_stored(name)
-            array = np.lib.format.read_array(member, allow_pickle=False)
-            if member.read(1):  # reading to the end also checks the checksum
-                raise ValueError("bytes are left over after the array")
+        header = self._header(name)
+        with self._errors_of(name):
+            if header.begin is not None and self._is_stored(name):
+                return self._read_stored(name, header)
+            with self._archive.open(self._members[name]) as member:
+                array = np.lib.format.read_array(member, allow_pickle=False)
+                if member.read(1):  # reading to the end also checks the checksum
+                    raise ValueError("bytes are left over after the array")
         return array
 
     def verify(self) -> None:
@@ -379,13 +384,14 @@ class NpzFile(Mapping):
         Raises:
             ValueError: if one is wrong.
         """
-        for name in self._members:
-            with self._open(name) as member:
-                if self._info(name).compress_type == zipfile.ZIP_STORED:
+        for name, member in self._members.items():
+            with self._errors_of(name):
+                if self._is_stored(name):
                     self._check_stored(name)
                 else:
-                    while member.read(WINDOW):
-                        pass
+                    with self._archive.open(member) as file:
+                        while file.read(WINDOW):
+                            pass
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)
@@ -398,26 +404,36 @@ class NpzFile(Mapping):
 
     def shape(self, name: str) -> tuple:
         """The shape of an array, from its header."""
-        return self._header(name)[0]
+        return self._header(name).shape
 
     def dtype(self, name: str) -> np.dtype:
         """The type of an array, from its header."""
-        return self._header(name)[1]
+        return self._header(name).dtype
 
     def close(self) -> None:
         """Closes the file."""
         self._archive.close()
 
-    def _open(self, name):
-        return _Member(self, name, self._members[name])
+    @contextlib.contextmanager
+    def _errors_of(self, name):
+        """Turns what reading a damaged array raises into an error that names it."""
+        try:
+            yield
+        except DAMAGE as error:
+            raise ValueError(
+                f"'{name}' must be a NumPy array without Python objects ({error}). "
+                f"Received: path='{self.path}'. It may be cut off or damaged: fetch it again."
+            ) from error
 
     def _info(self, name):
         return self._archive.getinfo(self._members[name])
 
+    def _is_stored(self, name):
+        return self._info(name).compress_type == zipfile.ZIP_STORED
+
     def _header(self, name):
-        """(shape, dtype)."""
         if name not in self._headers:
-            with self._open(name) as member:
+            with self._errors_of(name), self._archive.open(self._members[name]) as member:
                 self._headers[name] = _array_header(member)
         return self._headers[name]
 
@@ -440,16 +456,26 @@ class NpzFile(Mapping):
                 raise zipfile.BadZipFile("bad CRC-32")
         self._verified.add(name)
 
-    def _read_stored(self, name):
+    def _read_stored(self, name, header):
         self._check_stored(name)
-        info = self._info(name)
+        info, count = self._info(name), math.prod(header.shape)
+        if header.dtype.hasobject or info.file_size - header.begin != count * header.dtype.itemsize:
+            raise ValueError(f"its header says {header.dtype} {header.shape}")
         with open(self.path, "rb") as file:
-            begin = self._stored_at(file, info)
-            file.seek(begin)
-            array = np.lib.format.read_array(file, allow_pickle=False)
-            if file.tell() != begin + info.file_size:
-                raise ValueError("its size is not what its header says")
-        return array
+            file.seek(self._stored_at(file, info) + header.begin)
+            array = np.fromfile(file, header.dtype, count)
+        if header.fortran_order:
+            return array.reshape(header.shape[::-1]).T
+        return array.reshape(header.shape)
+
+
+class Header(NamedTuple):
+    """What stands before the data of a NumPy array, and where they begin; None if not known."""
+
+    shape: tuple
+    fortran_order: bool
+    dtype: np.dtype
+    begin: int | None
 
 
 def _array_header(member):
@@ -460,9 +486,8 @@ def _array_header(member):
     }
     if version not in readers:
         array = np.lib.format.read_array(member, allow_pickle=False)
-        return array.shape, array.dtype
-    shape, _, dtype = readers[version](member)
-    return shape, dtype
+        return Header(array.shape, False, array.dtype, None)
+    return Header(*readers[version](member), member.tell())
 
 
 def _checksum(file, begin, end):
@@ -486,31 +511,6 @@ DAMAGE = (
     SyntaxError,
     tokenize.TokenError,
 )
-
-
-class _Member:
-    """A member of an archive, opened for a `with` block in which errors get the file's name."""
-
-    def __init__(self, owner, name, member):
-        self._owner, self._name, self._member = owner, name, member
-
-    def __enter__(self):
-        try:
-            self._file = self._owner._archive.open(self._member)
-        except DAMAGE as error:
-            raise self._error(error) from error
-        return self._file
-
-    def __exit__(self, kind, error, traceback):
-        self._file.close()
-        if isinstance(error, DAMAGE):
-            raise self._error(error) from error
-
-    def _error(self, error):
-        return ValueError(
-            f"'{self._name}' must be a NumPy array without Python objects ({error}). "
-            f"Received: path='{self._owner.path}'. It may be cut off or damaged: fetch it again."
-        )
 
 
 def write_npz(

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 
 from keras_vit.layers import checks
@@ -90,7 +91,7 @@ def load_checkpoint(model, checkpoint, source, *, head="strict", interpolation=N
     for step in todo.steps:
         arrays = [checkpoint.weights[path] for path in step.sources]
         value = step.convert(*arrays)
-        variables[step.path].assign(value)
+        variables[step.path].assign(_handed_over(value))
         if step.path == "head/kernel":
             zero_head = not np.any(value)
         if step.how:
@@ -106,6 +107,20 @@ def load_checkpoint(model, checkpoint, source, *, head="strict", interpolation=N
         unused={**checkpoint.unused, **todo.unused},
         zero_head=zero_head,
     )
+
+
+class _HandedOver:
+    """An array that nobody else has. TensorFlow copies NumPy's arrays before it takes them."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self._array if dtype is None else self._array.astype(dtype, copy=False)
+
+
+def _handed_over(array):
+    return _HandedOver(array) if keras.backend.backend() == "tensorflow" else array
 
 
 def _is_ours(path):
