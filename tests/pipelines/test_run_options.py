@@ -88,7 +88,7 @@ def test_a_sweep_chooses_on_held_out_images_and_trains_on_all(tmp_path, monkeypa
     assert result.chosen == ".01"
     np.testing.assert_allclose(result.accuracies, (0.5, 0.6, 0.7))
     assert "trained on all, 3 seeds: 60.00% +- 8.16%" in result.table()
-    rows = list(csv.reader((tmp_path / "sweep.csv").open()))
+    rows = list(csv.reader((tmp_path / "sweep.csv").read_text().splitlines()))
     assert rows[1] == ["held-out", ".003", "0.2"] and rows[-1][:2] == ["final", ".01"]
     runs.clear()
     sweep.sweep(recipe, tmp_path, text, seeds=1)

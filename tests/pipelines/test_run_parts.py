@@ -89,6 +89,18 @@ def test_without_validation_the_loss_decides():
     assert not facts["stopped"]
 
 
+@pytest.mark.parametrize("loss", [np.nan, np.inf])
+def test_a_loss_that_is_no_number_stops_the_run(loss):
+    made, facts, _ = callback(patience=None)
+    made.folder = types.SimpleNamespace(path="runs/a", state=None)
+    facts["position"] = 14
+    made.on_train_batch_end(0, {"loss": loss})  # every sixteenth is looked at
+    with pytest.raises(ValueError, match=f"batch 16 of the run. Received: loss={loss}.*runs/a"):
+        made.on_train_batch_end(1, {"loss": loss})
+    with pytest.raises(ValueError, match="no number any more"):
+        made.on_epoch_end(0, {"loss": loss})
+
+
 def test_class_weights_by_hand():
     images = np.zeros((6, 2, 2, 1), "uint8")
     # Three, two and one of six: 6 / (3 * 3), 6 / (3 * 2), 6 / (3 * 1).

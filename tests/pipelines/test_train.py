@@ -23,7 +23,7 @@ from pipelines.recipes.config import replace
 from pipelines.run_callback import RunCallback, Terminated
 from pipelines.train import train
 
-SCRIPT = os.path.join(os.path.dirname(__file__), "run_in_process.py")
+SCRIPT = other_processes.ROOT / "tests" / "run_in_process.py"
 # 24 images in batches of 8: 3 batches an epoch, 12 batches of 6 updates in all.
 
 
@@ -65,7 +65,7 @@ def test_a_run_writes_its_files(whole):
         "final.keras",
         "learning_curves.png",
     }
-    rows = list(csv.DictReader((folder / "log.csv").open()))
+    rows = list(csv.DictReader((folder / "log.csv").read_text().splitlines()))
     assert [int(row["step"]) for row in rows] == [1, 3, 4, 6]  # 12 batches, two an update
     assert [row["epoch"] for row in rows] == ["1", "2", "3", "4"]
     assert float(rows[-1]["learning_rate"]) == 0.0  # the end of the cosine
@@ -162,15 +162,6 @@ def test_what_may_not_be_resumed(whole):
     with pytest.raises(ValueError, match="optimizer.learning_rate was 0.001 and is 0.5"):
         train(changed, folder, resume=True, verbose=0)
     assert train(small, folder, resume=True, verbose=0)["history"] == facts["history"]
-
-
-def test_a_loss_that_is_no_number_stops_the_run(tmp_path):
-    smoke.write_images(tmp_path / "images.npz")
-    small = recipe(tmp_path / "images.npz", few_shot=False)
-    wild = replace(small, optimizer={"learning_rate": 1e30, "clip_norm": None, "name": "sgd"})
-    with quickly(), pytest.raises(ValueError, match="no number any more.*loss=(nan|inf)"):
-        train(wild, tmp_path / "run", verbose=0)
-    assert not (tmp_path / "run" / "final.keras").exists()
 
 
 def test_labels_are_checked_before_anything_is_trained(tmp_path):
