@@ -1,12 +1,15 @@
 """Rows to batches, in order, and an error that names the image where one is missing."""
 
+import functools
+
 from pipelines._tensorflow import tf
+from pipelines.feed.random_access import NOWHERE
 
 # For what builds data sets: without AutoGraph, which nothing here needs, they are built faster.
 without_autograph = tf.autograph.experimental.do_not_convert
 
 
-def batched(rows, example, order, explain):
+def batched(rows, example, order, explain, rows_can_fail):
     """Makes examples of rows in parallel and batches them.
 
     An example that fails is noticed when its batch comes without it: then `explain` is called,
@@ -19,6 +22,7 @@ def batched(rows, example, order, explain):
         order: An `Order`.
         explain: Function of the position that is missing and the first step, integers, that raises
             an error.
+        rows_can_fail: Whether rows come from files, whose errors are not to be ignored.
 
     Returns:
         `tf.data.Dataset` of `(step, first step, images, targets, valid)`.
@@ -42,9 +46,30 @@ def batched(rows, example, order, explain):
         step = tf.ensure_shape(step, ())
         return step + 1, (step, firsts[0], images, targets, valid)
 
-    examples = rows.map(of_row, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    batches = examples.ignore_errors().batch(order.local_batch_size, drop_remainder=True)
+    if rows_can_fail:
+        one = functools.partial(_alone, of_row)
+        examples = rows.map(one, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    else:
+        examples = rows.map(of_row, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        examples = examples.ignore_errors()
+    batches = examples.batch(order.local_batch_size, drop_remainder=True)
     return batches.scan(tf.constant(-1, "int64"), check)
+
+
+def _alone(of_row, *row):
+    """`of_row(*row)`; where that fails, the same of a row that stands nowhere.
+
+    To ignore the errors of all rows together would ignore those of a damaged file too, which come
+    again and again.
+    """
+
+    def nowhere():
+        position, first, valid, *payload = row
+        return of_row(tf.fill((), tf.cast(NOWHERE, "int64")), first, tf.constant(False), *payload)
+
+    made = tf.data.Dataset.from_tensors(row).map(of_row).ignore_errors()
+    instead = tf.data.Dataset.from_tensors(0).map(lambda _: nowhere())
+    return made.concatenate(instead).take(1).get_single_element()
 
 
 def example_or_nothing(valid, real, spec, targets):

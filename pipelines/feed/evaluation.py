@@ -31,7 +31,9 @@ class EvaluationData:
         """
         steps = self.rows.order.steps_per_epoch
         rows = self.rows.evaluation_rows(steps)
-        batches = batched(rows, self._example, self.rows.order, self._explain).take(steps)
+        batches = batched(
+            rows, self._example, self.rows.order, self._explain, self.rows.can_fail
+        ).take(steps)
         batches = batches.map(self._finished, num_parallel_calls=tf.data.AUTOTUNE)
         batches = batches.prefetch(tf.data.AUTOTUNE)
         return batches.apply(tf.data.experimental.assert_cardinality(steps))

@@ -19,6 +19,8 @@ class InSequence:
     source: object
     order: object
 
+    can_fail = True  # the files may be damaged
+
     def training_rows(self, firsts, steps):
         """As of `RandomAccess`; the records are shuffled by a buffer, anew in every epoch."""
         return firsts.flat_map(lambda first: self._end(self._pass(first, steps), first))
@@ -40,9 +42,14 @@ class InSequence:
 
     def bad_image(self, position, first, channels, shuffled):
         """`(bad image, payload)` of the row at a position, for which the stream is read again."""
-        rows = self._pass(tf.constant(first, "int64"), 2**40) if shuffled else None
-        rows = self.evaluation_rows(1) if rows is None else rows
-        payload = next(row[3:] for row in rows if int(row[0]) == position)
+        if shuffled:
+            steps = position // self.order.batch_size - first + 1
+            rows = self._pass(tf.constant(first, "int64"), steps)
+        else:
+            rows = self.evaluation_rows(1)
+        payload = next((row[3:] for row in rows if int(row[0]) == position), None)
+        if payload is None or not payload[0].numpy():
+            raise ValueError(f"{self.source.name} ends before its {self.source.count} images.")
         data = payload[0].numpy()
         origin = f"A record of {self.source.name} with {len(data)} bytes"
         reason = bad_images.reason_of(data, channels)

@@ -20,6 +20,8 @@ class RandomAccess:
     source: object
     order: object
 
+    can_fail = False  # numbers are made here
+
     def training_rows(self, firsts, steps):
         """Rows of passes of training; behind each pass one step of rows that stand nowhere.
 

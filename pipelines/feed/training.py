@@ -53,7 +53,9 @@ class TrainingData:
     def _batches(self, firsts, steps):
         """Batches `(step, first step, images, targets)`: so many from every first step on."""
         rows = self.rows.training_rows(firsts, steps)
-        batches = batched(rows, self._example, self.rows.order, self._explain).take(steps)
+        batches = batched(
+            rows, self._example, self.rows.order, self._explain, self.rows.can_fail
+        ).take(steps)
         return batches.map(self._finished, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
 
     def _example(self, position, valid, *payload):

@@ -77,6 +77,27 @@ def _records(path):
     return list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
 
 
+@pytest.mark.parametrize("cache", [0, 2**31])
+def test_damaged_records_are_an_error_and_not_the_end(tmp_path, cache):
+    from pipelines.prepare import prepare
+
+    root = write_folder(tmp_path / "photos", {"a": range(3), "b": range(3)})
+    prepare(open_source(root), tmp_path / "r", 1, progress=False)
+    shard, text = tmp_path / "r-00000-of-00001.tfrecord", f"records:{tmp_path}/r"
+    whole = shard.read_bytes()
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 1
+    for data, message in [
+        (bytes(flipped), "corrupted record"),
+        (whole[: len(whole) * 2 // 3], "corrupted|truncated|ends before its 6|and holds"),
+    ]:
+        shard.write_bytes(data)
+        with pytest.raises((tf.errors.OpError, ValueError), match=message):
+            read(load(text, cache=cache, validation=text)[1])
+        with pytest.raises((tf.errors.OpError, ValueError), match=message):
+            read(load(text, cache=cache)[0])
+
+
 def test_a_missing_file_is_named(tmp_path):
     root = write_folder(tmp_path, {"a": [1, 2], "b": [3, 4]})
     train, _ = load(root)
