@@ -12,7 +12,7 @@ from pipelines.feed.random_access import RandomAccess
 from pipelines.feed.targets import targets_for
 from pipelines.feed.training import TrainingData
 from pipelines.sources.grammar import open_source
-from pipelines.sources.source import Source, listed
+from pipelines.sources.source import Source, check_labels, listed
 from pipelines.sources.splits import fraction as take_fraction
 from pipelines.sources.splits import hold_out
 from pipelines.sources.stream import RecordStream
@@ -62,7 +62,8 @@ def load(
         distribute: What `with pipelines.distribute(...) as d` gave, or None. Every host gets its
             own rows of each batch.
         class_names: Strings in the order of the model's outputs. None is the model's own where it
-            has the names of all of the source's classes, else the source's.
+            has the names of all of the source's classes, else the source's. Classes that are only
+            numbers are the numbers of the outputs.
         one_hot: Whether labels are float32 `(B, K)` instead of int32 `(B,)`. None decides by what
             the augmentation and the model's loss need.
         on_bad_image: `"raise"`, an error that names the image that cannot be decoded, when it is
@@ -143,7 +144,7 @@ def _parts(source, validation, spec, class_names, cache, split_seed):
     """Training and validation source with the same classes; None for no validation."""
     train = _cached(open_source(source, "train", class_names), cache)
     if class_names is None:
-        train = _as_the_model_names(train, spec)
+        train = _as_the_model_counts(_as_the_model_names(train, spec), spec)
     names = train.class_names
     if validation is False:
         return train, None
@@ -175,6 +176,19 @@ def _as_the_model_names(source, spec):
             f"{listed(unknown)}. Pass `class_names` in the order of the model's outputs."
         )
     return source.relabel(spec.class_names)
+
+
+def _as_the_model_counts(source, spec):
+    """A source whose classes are only numbers, with as many of them as the model has outputs."""
+    numbers = tuple(map(str, range(spec.classes)))
+    plain = source.class_names == tuple(map(str, range(len(source.class_names))))
+    if not plain or not spec.include_top or spec.classes == 1:
+        return source
+    if len(source.class_names) <= spec.classes:
+        return source.relabel(numbers)
+    if isinstance(source, Source) and not source.multi_label:
+        check_labels(source.labels, spec.classes, source.name)
+    return source
 
 
 def _cached(source, cache):

@@ -313,6 +313,18 @@ def test_classes_are_those_that_the_model_names(flats):
         assert labels.tolist() == [2 - label_of(value) for value in values(images)]
 
 
+def test_labels_that_are_only_numbers_are_the_models(tmp_path):
+    images = np.zeros((4, 3, 3, 1), "uint8")
+    few = load((images, np.array([0, 1, 1, 0])), one_hot=True, validation=False)[0]
+    assert few.element_spec[1].shape == (4, 3)  # the last class is just not there
+    with pytest.raises(ValueError, match=r"Label 3 at index 1 .* classes are 0\.\.2\.$"):
+        load((images, np.array([0, 3, 1, 1])))
+    with pytest.raises(ValueError, match=r"Label 3 at index 2 .* Do the labels start at 1\?"):
+        load((images, np.array([1, 2, 3, 1])))
+    with pytest.raises(ValueError, match="Label -1 at index 1"):
+        load((images, np.array([0, -1, 2, 2])))
+
+
 # --- Labels as the loss needs them --------------------------------------------------------------
 
 
