@@ -40,9 +40,12 @@ class RecordStream:
     def in_memory(self):
         """A `Source` that holds all encoded images, and can give them in any order."""
         images, labels = [], []
-        for image, label in self.records().prefetch(64).as_numpy_iterator():
-            images.append(image)
-            labels.append(label)
+        try:
+            for image, label in self.records().prefetch(64).as_numpy_iterator():
+                images.append(image)
+                labels.append(label)
+        except tf.errors.OpError as error:
+            raise ValueError(f"{self.name} cannot be read: {error.message}") from error
         if len(images) != self.count:
             raise ValueError(
                 f"{self.name} was said to hold {self.count} images, and holds {len(images)}."
