@@ -8,14 +8,29 @@ transparency, several frames, orientation), and images that come twice.
 
 import pathlib
 
+SOURCE_HELP = (
+    "a folder, labels.csv, labels.jsonl, arrays.npz, tfds:NAME, records:PATTERN or fashion_mnist"
+)
 EXAMPLE = "keras-vit check-data photos/ --histogram sizes.png --preview preview.png"
 
 
 def add_arguments(parser):
-    parser.add_argument("source", metavar="SOURCE", help="as of the training commands")
+    parser.add_argument("source", metavar="SOURCE", help=SOURCE_HELP)
     parser.add_argument("--list", action="store_true", help="name every file, not the first ten")
-    parser.add_argument("--histogram", metavar="PNG", help="draw the sizes of the images there")
-    parser.add_argument("--preview", metavar="PNG", help="draw augmented training images there")
+    parser.add_argument(
+        "--histogram",
+        metavar="PNG",
+        nargs="?",
+        const="sizes.png",
+        help="draw the sizes of the images there (sizes.png)",
+    )
+    parser.add_argument(
+        "--preview",
+        metavar="PNG",
+        nargs="?",
+        const="preview.png",
+        help="draw augmented training images there (preview.png)",
+    )
     parser.add_argument("--augment", default="none", help="of the preview (default none: AugReg's)")
     parser.add_argument("--image-size", type=int, nargs=2, default=(224, 224), metavar=("H", "W"))
     parser.add_argument("--seed", type=int, default=0, help="of the preview")

@@ -4,11 +4,13 @@ Large images are shrunk; the bytes of others stay as they are. A run that was in
 where it stopped. Read them again with the source `records:PREFIX`.
 """
 
+from pipelines.commands.check_data import SOURCE_HELP
+
 EXAMPLE = "keras-vit prepare photos/ --out records/train --shards 16"
 
 
 def add_arguments(parser):
-    parser.add_argument("source", metavar="SOURCE", help="as of the training commands")
+    parser.add_argument("source", metavar="SOURCE", help=SOURCE_HELP)
     parser.add_argument(
         "--out", required=True, metavar="PREFIX", help="files are PREFIX-00000-of-00016.tfrecord"
     )
