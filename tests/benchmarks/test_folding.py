@@ -1,9 +1,9 @@
 """The benchmark of folding: that it runs what it says, and its arithmetic; never its times."""
 
+import folding
 import keras
 import pytest
 
-import folding
 import keras_vit
 
 
