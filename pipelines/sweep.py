@@ -103,10 +103,14 @@ def _values(recipe, text):
 
 def _accuracy(recipe, folder, name, verbose):
     facts = train(recipe, folder, name=name, resume=folder.exists(), verbose=verbose)
-    # Keras keeps what was compiled for a model until it is told.
+    _forget()
+    return facts["history"][-1]["val_accuracy"]
+
+
+def _forget():
+    """Frees what Keras keeps of a model that is done: memory would grow from run to run."""
     keras.backend.clear_session()
     gc.collect()
-    return facts["history"][-1]["val_accuracy"]
 
 
 def _write(result, out):
