@@ -12,6 +12,7 @@ from keras_vit.models.spec import ViTSpec
 from pipelines.feed.targets import INDEX, Targets, check_classes
 from pipelines.loading import evaluation_data
 from pipelines.sources.grammar import open_source
+from pipelines.sources.model_labels import with_labels_of
 from pipelines.sources.stream import RecordStream
 
 BINS = 15  # of the calibration error
@@ -100,8 +101,7 @@ def labelled(model, data, split="validation"):
         source = source.in_memory()
     if source.multi_label:
         raise ValueError(f"`evaluate` needs one class an image. Received: {source.name}")
-    if spec.class_names is not None and set(source.class_names) & set(spec.class_names):
-        source = source.relabel(spec.class_names)
+    source = with_labels_of(spec, source)
     check_classes(source, spec)
     return source
 

@@ -12,7 +12,8 @@ from pipelines.feed.random_access import RandomAccess
 from pipelines.feed.targets import targets_for
 from pipelines.feed.training import TrainingData
 from pipelines.sources.grammar import open_source
-from pipelines.sources.source import Source, check_labels, listed
+from pipelines.sources.model_labels import with_labels_of
+from pipelines.sources.source import Source
 from pipelines.sources.splits import fraction as take_fraction
 from pipelines.sources.splits import hold_out
 from pipelines.sources.stream import RecordStream
@@ -144,7 +145,7 @@ def _parts(source, validation, spec, class_names, cache, split_seed):
     """Training and validation source with the same classes; None for no validation."""
     train = _cached(open_source(source, "train", class_names), cache)
     if class_names is None:
-        train = _as_the_model_counts(_as_the_model_names(train, spec), spec)
+        train = with_labels_of(spec, train)
     names = train.class_names
     if validation is False:
         return train, None
@@ -162,33 +163,6 @@ def _validation(validation, names):
     """The validation part of a source that was named for it, or all of it if it has no parts."""
     own = open_source(validation, "validation", names)
     return open_source(validation, "train", names) if own is None else own
-
-
-def _as_the_model_names(source, spec):
-    """The source with the model's labels, where the model knows the names of its classes."""
-    known = set(spec.class_names or ()) & set(source.class_names)
-    if not known:
-        return source
-    unknown = [name for name in source.class_names if name not in known]
-    if unknown:
-        raise ValueError(
-            f"Some classes of {source.name} are not among the {spec.classes} that the model names: "
-            f"{listed(unknown)}. Pass `class_names` in the order of the model's outputs."
-        )
-    return source.relabel(spec.class_names)
-
-
-def _as_the_model_counts(source, spec):
-    """A source whose classes are only numbers, with as many of them as the model has outputs."""
-    numbers = tuple(map(str, range(spec.classes)))
-    plain = source.class_names == tuple(map(str, range(len(source.class_names))))
-    if not plain or not spec.include_top or spec.classes == 1:
-        return source
-    if len(source.class_names) <= spec.classes:
-        return source.relabel(numbers)
-    if isinstance(source, Source) and not source.multi_label:
-        check_labels(source.labels, spec.classes, source.name)
-    return source
 
 
 def _cached(source, cache):
