@@ -15,8 +15,9 @@ def tfds(name, split="train", data_dir=None, image_key=None, label_key=None):
             `"caltech101:3.*.*"`; or a builder.
         split: A split expression, such as `"train[:90%]"`.
         data_dir: Folder of the prepared data sets; None is TFDS's own.
-        image_key: Feature of the image; None is the first that is an image.
-        label_key: Feature of the label; None is the first that is a class label.
+        image_key: Feature of the image; None is `"image"`, else the only one that is an image.
+        label_key: Feature of the label; None is `"label"`, else the only one that is a class label
+            or, where none is, a sequence of them.
 
     Raises:
         ImportError: if tensorflow-datasets is not installed.
@@ -75,8 +76,7 @@ def _module():
         import tensorflow_datasets
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"Data sets of TFDS need {error.name}. "
-            'Install it with: pip install "keras3-vit[tf]" importlib_resources'
+            f'Data sets of TFDS need {error.name}. Install it with: pip install "keras3-vit[tf]"'
         ) from error
     return tensorflow_datasets
 
@@ -87,8 +87,9 @@ def _features(info, image_key, label_key):
     features = info.features
     images = [key for key, feature in features.items() if isinstance(feature, kinds.Image)]
     labels = [key for key, feature in features.items() if _class_label(feature) is not None]
-    image_key = _key(image_key, images, list(features), "image_key", info.full_name)
-    label_key = _key(label_key, labels, list(features), "label_key", info.full_name)
+    labels = [key for key in labels if features[key].shape == ()] or labels
+    image_key = _key(image_key, "image", images, features, info.full_name)
+    label_key = _key(label_key, "label", labels, features, info.full_name)
     label = _class_label(features[label_key])
     if label is None or label.num_classes is None:
         raise ValueError(
@@ -105,14 +106,20 @@ def _class_label(feature):
     return feature if isinstance(feature, kinds.ClassLabel) else None
 
 
-def _key(key, found, features, argument, name):
+def _key(key, usual, found, features, name):
+    """The feature that was asked for, else the usual one, else the only one of its kind.
+
+    The order of features is another one in every process, so the first means nothing.
+    """
     if key in features:
         return key
-    if key is None and found:
+    if key is None and usual in found:
+        return usual
+    if key is None and len(found) == 1:
         return found[0]
     raise ValueError(
-        f"{name} has no such feature; name one with `{argument}`. "
-        f"Received: {argument}={key!r}, features {features}"
+        f"{name} does not say which feature is the {usual}; name one with `{usual}_key`. "
+        f"Received: {usual}_key={key!r}, features {sorted(features)}"
     )
 
 
