@@ -46,6 +46,16 @@ class ImageModel(SafeTraining, keras.Model):
                 layer.trainable = False
         return model
 
+    def compile(self, optimizer="rmsprop", *args, **kwargs):
+        # Keras scales the loss by the policy of the model itself, which is the global one, whatever
+        # precision the model was built with. Unscaled, gradients in float16 vanish.
+        half = getattr(self.spec, "dtype", None) == "mixed_float16"
+        if half and kwargs.get("auto_scale_loss", True):
+            optimizer = keras.optimizers.get(optimizer)
+            if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+                optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+        super().compile(optimizer, *args, **kwargs)
+
     def call(self, inputs, training=None, mask=None):
         self._check_images(inputs)
         return super().call(inputs, training=training, mask=mask)

@@ -186,10 +186,6 @@ class MaskedPatchPrediction(SafeTraining, keras.Model):
             )
         super().compile(optimizer, **kwargs)
 
-    def compile_from_config(self, config):
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        self.optimizer.build(self.trainable_variables)
-
     def get_config(self):
         return {
             "name": self.name,

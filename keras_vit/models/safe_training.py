@@ -16,6 +16,12 @@ class SafeTraining:
             config["jit_compile"] = "auto"
         return config
 
+    def compile_from_config(self, config):
+        # Keras leaves this out where `compile` is overridden.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.built:
+            self.optimizer.build(self.trainable_variables)
+
     def fit(self, *args, **kwargs):
         with self._usable_after_errors():
             return super().fit(*args, **kwargs)

@@ -203,3 +203,27 @@ def test_a_clone_computes_the_same_without_its_spec(tmp_path):
     assert_close(call(clone, variant.images), expected_output(variant))
     clone.save(tmp_path / "clone.keras")
     assert keras.saving.load_model(tmp_path / "clone.keras").spec is None
+
+
+def test_float16_scales_the_loss_also_after_a_file(tmp_path):
+    model = build(num_layers=1, dtype="mixed_float16").model
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.01), loss, run_eagerly=True)
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
+    before = numpy(model.get_layer("head").bias)
+    model.fit(np.zeros((2, *SHAPE), "float32"), LABELS, epochs=2, verbose=0)
+    assert np.abs(numpy(model.get_layer("head").bias) - before).max() > 0  # no step was skipped
+    model.save(tmp_path / "model.keras")
+    again = keras.saving.load_model(tmp_path / "model.keras")
+    assert isinstance(again.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert isinstance(again.optimizer.inner_optimizer, keras.optimizers.SGD)
+
+
+def test_the_loss_is_not_scaled_where_nobody_needs_it():
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model = build(num_layers=1, dtype="mixed_float16").model
+    model.compile("sgd", loss, auto_scale_loss=False)
+    assert isinstance(model.optimizer, keras.optimizers.SGD)
+    model = build(num_layers=1, dtype="mixed_bfloat16").model
+    model.compile("sgd", loss)
+    assert isinstance(model.optimizer, keras.optimizers.SGD)
