@@ -77,7 +77,7 @@ def fit(model, train, epochs, options):
         0.0, steps - warmup, warmup_target=LEARNING_RATE, warmup_steps=warmup
     )
     model.compile(
-        keras_vit.optimizers.AdamW(schedule, weight_decay=0.05, global_clipnorm=1.0),
+        keras_vit.optimizers.AdamW(schedule, weight_decay=0.2, global_clipnorm=1.0),
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
     )
