@@ -4,6 +4,7 @@ No weights are made. Parameters, gradients and optimizer are exact sums over the
 activations are an estimate, see `block_activations`.
 """
 
+import contextlib
 import dataclasses
 import math
 
@@ -65,7 +66,7 @@ def plan(model, optimizer, batch_size, spec, devices):
 
     Args:
         model: An `ImageModel`; it may have been made in a stateless scope, without values.
-        optimizer: A Keras optimizer, built for the model or not.
+        optimizer: A Keras optimizer.
         batch_size: Integer, over all devices.
         spec: A `Spec`.
         devices: Integer.
@@ -185,11 +186,9 @@ def _parts(model, spec, mesh):
 
 def _optimizer_bytes(model, optimizer, parts):
     """Slots lie as their variables do; the counters are whole on every device."""
-    if not optimizer.built:
-        with keras.StatelessScope(initialize_variables=False):
-            optimizer.build(model.trainable_variables)
-    counters = [v for v in optimizer.variables if not tuple(v.shape)]
-    slots = len(optimizer.variables) - len(counters)
+    variables = _small_copy(optimizer, model.trainable_variables).variables
+    counters = [v for v in variables if not tuple(v.shape)]
+    slots = len(variables) - len(counters)
     each = slots // len(model.trainable_variables)
     if each * len(model.trainable_variables) != slots:
         raise ValueError(
@@ -198,6 +197,24 @@ def _optimizer_bytes(model, optimizer, parts):
         )
     trainable = sum(_bytes(v, parts[v.path]) for v in model.trainable_variables)
     return each * trainable + sum(_bytes(v, 1) for v in counters)
+
+
+def _small_copy(optimizer, variables):
+    """The optimizer, built for variables of these paths and ranks, and one number each.
+
+    On TensorFlow it could not be built for variables that have no values.
+    """
+    small = []
+    for variable in variables:
+        *parents, name = variable.path.split("/")
+        with contextlib.ExitStack() as scopes:
+            for parent in parents:
+                scopes.enter_context(keras.name_scope(parent))
+            value = np.zeros([1] * len(variable.shape), "float32")
+            small.append(keras.Variable(value, dtype=variable.dtype, name=name))
+    copy = type(optimizer).from_config(optimizer.get_config())
+    copy.build(small)
+    return copy
 
 
 def _bytes(variable, numbers):
