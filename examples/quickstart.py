@@ -10,6 +10,7 @@ pixels, on two CPU cores.
 """
 
 import argparse
+import dataclasses
 import json
 import pathlib
 import subprocess
@@ -49,6 +50,8 @@ def main(arguments=None):
         classes=len(CLASS_NAMES),
         include_preprocessing=True,  # pixels of 0 to 255 go in
     )
+    # Saved with the model: `keras-vit predict` calls its classes by these names.
+    model.spec = dataclasses.replace(model.spec, class_names=CLASS_NAMES)
     print(f"\n{model.count_params():,} parameters. Training at {LOW[0]}x{LOW[1]} pixels:")
     low_history = fit(model, train, options.epochs, options)
     results = {"accuracy_low": accuracy(model, test)}
