@@ -174,7 +174,7 @@ def parse(arguments):
     parser.add_argument("--epochs", type=int, default=5, help="epochs at the low resolution")
     parser.add_argument("--finetune-epochs", type=int, default=12, help="epochs at the high one")
     parser.add_argument("--examples", type=int, default=10_000, help="images of each split to use")
-    parser.add_argument("--seed", type=int, default=0, help="of weights, order and crops")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, order and flips")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("demo"), help="folder")
     return parser.parse_args(arguments)
 
