@@ -4,8 +4,8 @@ The paper's preliminary self-supervision in small (arXiv 2010.11929, section B.1
 patches of 10,000 images of Fashion-MNIST are corrupted, and the model learns to predict what they
 looked like. Then it is fine-tuned on 1,000 labelled images. For comparison the same model is
 trained from scratch on the same labels, for as many steps with the same settings. Both are done
-for three seeds, which choose the weights, the order and the labelled images. Pretraining gains 3 %
-(`docs/masked_patches.md` has the numbers).
+for three seeds, which choose the weights, the order and the labelled images. Pretraining gains
+three points (`docs/masked_patches.md` has the numbers).
 
     python examples/masked_patches.py
     python examples/masked_patches.py --help
