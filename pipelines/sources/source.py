@@ -1,5 +1,6 @@
 """What a source of images is: labels, and the image of any number."""
 
+import collections
 import dataclasses
 from collections.abc import Callable
 
@@ -77,10 +78,10 @@ class Source:
         """The same images with labels that are indices into another list of classes.
 
         Args:
-            class_names: Strings that contain every class of this source.
+            class_names: Strings that contain every class of this source, each of these once.
 
         Raises:
-            ValueError: if a class is missing; says which.
+            ValueError: if a class is missing, or its name stands for several; says which.
         """
         class_names = tuple(map(str, class_names))
         if class_names == self.class_names:
@@ -97,8 +98,10 @@ def new_places(source, class_names):
     """The index in `class_names` of every class of a source, as an array.
 
     Raises:
-        ValueError: if a class is missing; says which.
+        ValueError: if a class is missing, or its name stands for several; says which.
     """
+    check_distinct(source.class_names, source.class_names, source.name)
+    check_distinct(source.class_names, class_names, source.name)
     places = {name: place for place, name in enumerate(class_names)}
     unknown = [name for name in source.class_names if name not in places]
     if unknown:
@@ -107,6 +110,20 @@ def new_places(source, class_names):
             f"training data or the model: {listed(unknown)}. Those are: {listed(class_names)}."
         )
     return np.array([places[name] for name in source.class_names])
+
+
+def check_distinct(names, class_names, where):
+    """Raises a ValueError if one of the names stands for several of `class_names`.
+
+    Two words of ImageNet-1k do, "crane" and "maillot".
+    """
+    counts = collections.Counter(class_names)
+    several = [name for name in dict.fromkeys(names) if counts[name] > 1]
+    if several:
+        raise ValueError(
+            f"Names of classes in {where} stand for more than one class: {listed(several)}. "
+            "Give each class a name of its own, such as WordNet's identifiers for ImageNet's."
+        )
 
 
 def check_labels(labels, classes, name):

@@ -10,7 +10,7 @@ import numpy as np
 from pipelines._tensorflow import tf
 from pipelines.sources import folders
 from pipelines.sources.image_folder import TRAIN, VALIDATION, file_source
-from pipelines.sources.source import listed
+from pipelines.sources.source import check_distinct, listed
 
 PATH_COLUMNS = ("path", "file", "filename", "file_name", "image")
 LABEL_COLUMNS = ("label", "labels", "class", "target")
@@ -38,7 +38,8 @@ def table(path, split=None, class_names=None, path_column=None, label_column=Non
 
     Raises:
         FileNotFoundError: if there is no such table.
-        ValueError: if a column is missing, a row has no path, or a class is not in `class_names`.
+        ValueError: if a column is missing, a row has no path, or a class is not in `class_names`
+            or there more than once.
     """
     path = os.fspath(path)
     rows = _rows(path)
@@ -114,8 +115,10 @@ def _file(row, column, path, number):
 
 
 def _labels(names, known, several, path):
+    named = sorted({name for row in names for name in row})
+    check_distinct(named, known, path)
     places = {name: place for place, name in enumerate(known)}
-    unknown = {name for row in names for name in row} - set(places)
+    unknown = set(named) - set(places)
     if unknown:
         raise ValueError(
             f"{path} has classes that are not among `class_names`: {listed(sorted(unknown))}"

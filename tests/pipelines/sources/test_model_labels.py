@@ -47,6 +47,15 @@ def test_an_identifier_that_is_not_imagenets_is_refused():
         with_labels_of(Spec(1000, imagenet_names()), source_of(("n01440764", "n00000001")))
 
 
+def test_a_name_that_stands_for_two_classes_is_refused():
+    with pytest.raises(ValueError, match="more than one class: 'crane'. Give each .*WordNet"):
+        with_labels_of(Spec(1000, imagenet_names()), source_of(("tabby", "crane")))
+    whole = source_of(imagenet_names())  # whose labels are the model's already
+    assert with_labels_of(Spec(1000, imagenet_names()), whole) is whole
+    with pytest.raises(ValueError, match="more than one class: 'crane', 'maillot'"):
+        whole.relabel(sorted(set(imagenet_names())))
+
+
 def test_names_that_the_model_does_not_know_stay():
     source = source_of(("b", "a"))
     assert with_labels_of(Spec(2), source) is source

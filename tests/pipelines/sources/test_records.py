@@ -74,6 +74,8 @@ def test_a_part_of_a_stream_and_another_list_of_classes(tmp_path):
     assert [int(y) for _, y in other.records().as_numpy_iterator()] == [1, 0, 1]
     with pytest.raises(ValueError, match="not among the 2 .*'2'"):
         part.relabel(("0", "1"))
+    with pytest.raises(ValueError, match="more than one class: '1'"):
+        part.relabel(("0", "1", "2", "1"))
 
 
 def test_labels_of_no_class_are_refused_wherever_they_are_met(tmp_path):

@@ -94,6 +94,7 @@ def test_columns_and_classes_of_other_names(images):
         ("path,label\na.png,x\n", {"path_column": "file"}, "must have a column 'file'"),
         ("path,label\na.png,x\n,y\n", {}, "Row 2 .* has no 'path'"),
         ("path,label\na.png,x\n", {"class_names": ("y",)}, "not among `class_names`: 'x'"),
+        ("path,label\na.png,x\n", {"class_names": ("x", "y", "x")}, "more than one class: 'x'"),
         ("path,label\na.png,x\n", {"split": "validation"}, "no rows of the split 'validation'"),
     ],
 )
