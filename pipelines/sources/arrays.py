@@ -63,11 +63,13 @@ def array_file(path, split=None, class_names=None):
         path: The file. It has `x_train` and `y_train`, `images` and `labels`, or `x` and `y`; for
             validation also `x_val` and `y_val`, or `x_test` and `y_test`; perhaps `class_names`.
         split: `"validation"` for its validation arrays; None or `"train"` for the others.
-        class_names: Strings; None is the file's, or numbers.
+        class_names: Strings in the order of the labels. They contain the file's names, whose labels
+            become those of this list; a file without names has its labels named. None is the
+            file's, or numbers.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        ValueError: if it does not have those arrays.
+        ValueError: if it does not have those arrays, or a class is not in `class_names`.
     """
     path = os.fspath(path)
     wanted = VALIDATION_NAMES if split == "validation" else TRAIN_NAMES
@@ -76,12 +78,13 @@ def array_file(path, split=None, class_names=None):
         if pair is None:
             names = ", or ".join(" and ".join(map(repr, pair)) for pair in wanted)
             raise ValueError(f"{path} must have the arrays {names}. Received: {file.files}")
-        if class_names is None and "class_names" in file:
-            class_names = tuple(map(str, file["class_names"]))
         images, labels = (file[name] for name in pair)
-        if class_names is None:
-            class_names = _numbers(file, labels)
-    return arrays(images, labels, class_names, path)
+        if "class_names" in file:
+            names = tuple(map(str, file["class_names"]))
+        else:
+            names = class_names or _numbers(file, labels)
+    source = arrays(images, labels, names, path)
+    return source if class_names is None else source.relabel(class_names)
 
 
 def has_validation(path):

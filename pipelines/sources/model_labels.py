@@ -1,7 +1,7 @@
 """A source with the labels of a model: whose output is which class."""
 
 from keras_vit.applications.class_names import imagenet_classes, imagenet_names
-from pipelines.sources.source import Source, check_labels, listed
+from pipelines.sources.source import Source, are_numbers, check_labels, listed
 
 
 def with_labels_of(spec, source):
@@ -42,8 +42,7 @@ def _by_name(spec, source):
 def _by_number(spec, source):
     """A source whose classes are only numbers, with as many of them as the model has outputs."""
     numbers = tuple(map(str, range(spec.classes)))
-    plain = source.class_names == tuple(map(str, range(len(source.class_names))))
-    if not plain or not spec.include_top or spec.classes == 1:
+    if not are_numbers(source.class_names) or not spec.include_top or spec.classes == 1:
         return source
     if len(source.class_names) <= spec.classes:
         return source.relabel(numbers)

@@ -17,7 +17,7 @@ import re
 import struct
 
 from pipelines._tensorflow import tf
-from pipelines.sources.source import listed
+from pipelines.sources.source import are_numbers, listed
 from pipelines.sources.stream import RecordStream
 
 IMAGE, LABEL, FILENAME = "image/encoded", "image/class/label", "image/filename"
@@ -30,7 +30,9 @@ def records(pattern, class_names=None, image_key=IMAGE, label_key=LABEL, multi_l
 
     Args:
         pattern: A glob, such as `data/train-*`, or what comes before `-00000-of-00016.tfrecord`.
-        class_names: Strings; None is what the index file says, or numbers up to the largest label.
+        class_names: Strings in the order of the labels. They contain the names that the index file
+            has, whose labels become those of this list; where it has none, they name the labels 0,
+            1, 2 and so on. None is what the index file says, or numbers up to the largest label.
         image_key: Feature of the encoded image.
         label_key: Feature of the label or labels.
         multi_label: Whether an image may be of several classes; None is what the index file says,
@@ -38,7 +40,7 @@ def records(pattern, class_names=None, image_key=IMAGE, label_key=LABEL, multi_l
 
     Raises:
         FileNotFoundError: if no file matches.
-        ValueError: if shards are missing or damaged.
+        ValueError: if shards are missing or damaged, or a class is not in `class_names`.
     """
     pattern = os.fspath(pattern)
     files = _files(pattern)
@@ -49,17 +51,18 @@ def records(pattern, class_names=None, image_key=IMAGE, label_key=LABEL, multi_l
         raise ValueError(
             f"The index of {pattern} speaks of {len(counts)} shards, and there are {len(files)}."
         )
-    names = class_names or index.get("class_names")
-    if names is None:
-        names = _numbers(files, label_key)
+    names = index.get("class_names")
+    if not names or are_numbers(names):
+        names = class_names or names or _numbers(files, label_key)
     parse = _parser(image_key, label_key, several, len(names))
-    return RecordStream(
+    stream = RecordStream(
         name=f"records:{pattern}",
         class_names=tuple(map(str, names)),
         count=sum(counts),
         size=sum(tf.io.gfile.stat(file).length for file in files),
         records=lambda: _raw(files).map(parse, tf.data.AUTOTUNE, deterministic=True),
     )
+    return stream.relabel(class_names or names)
 
 
 def read_index(files):

@@ -126,6 +126,11 @@ def check_distinct(names, class_names, where):
         )
 
 
+def are_numbers(class_names):
+    """Whether classes are named 0, 1, 2 and so on, which says no more than their labels do."""
+    return list(class_names) == list(map(str, range(len(class_names))))
+
+
 def check_labels(labels, classes, name):
     """Raises a ValueError unless all labels are integers from 0 up to `classes` - 1."""
     labels = np.asarray(labels)

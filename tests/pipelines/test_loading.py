@@ -14,6 +14,7 @@ import pipelines
 from keras_vit.models.preprocessing import Preprocessing
 from pipelines._tensorflow import tf
 from pipelines.augment import Augment
+from pipelines.prepare import prepare
 from pipelines.sources import open_source
 from pipelines.sources.arrays import arrays
 from pipelines.sources.records import records
@@ -311,6 +312,20 @@ def test_classes_are_those_that_the_model_names(flats):
     wide = load(flats, model=model_of(4), class_names=("c", "b", "a", "d"))[0]
     for images, labels in read(wide):
         assert labels.tolist() == [2 - label_of(value) for value in values(images)]
+
+
+@pytest.mark.parametrize("name", ["arrays.npz", "records"])
+def test_validation_labels_are_the_models_too(same_images, tmp_path, name):
+    """Whose own order, in a file that has class names, is another one."""
+    root, _, _ = same_images
+    source = root / name
+    if name == "records":
+        prepare(open_source(root / "photos"), tmp_path / "r", 1, progress=False)
+        source = f"records:{tmp_path}/r"
+    model = model_of(3, class_names=("cow", "ant", "bee"))
+    _, validation = load(source, 10, model, validation=source)
+    ((_, labels, _),) = read(validation)
+    assert np.bincount(labels).tolist() == [3, 4, 3]  # cows, ants and bees
 
 
 def test_labels_that_are_only_numbers_are_the_models(tmp_path):

@@ -37,6 +37,10 @@ def test_an_array_file_has_two_splits(tmp_path):
     names = ("x", "y", "z")
     np.savez(path, images=IMAGES, labels=LABELS, class_names=names)
     assert array_file(path).class_names == names and not has_validation(path)
+    other = array_file(path, class_names=("w", "z", "y", "x"))
+    assert [other.class_names[label] for label in other.labels] == ["z", "x", "y", "z", "y"]
+    with pytest.raises(ValueError, match="not among .*: 'x', 'y'"):
+        array_file(path, class_names=("z", "Y", "X"))
     with pytest.raises(ValueError, match="'x_val' and 'y_val'.*Received: \\['images'"):
         array_file(path, "validation")
     with pytest.raises(FileNotFoundError, match="none.npz"):

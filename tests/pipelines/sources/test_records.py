@@ -1,5 +1,7 @@
 """TFRecord files, ours and others', as streams and in memory."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -85,6 +87,19 @@ def test_labels_of_no_class_are_refused_wherever_they_are_met(tmp_path):
         stream.in_memory()
     with pytest.raises(tf.errors.InvalidArgumentError, match="Label 3"):
         list(stream.relabel(("c", "b", "a")).records())
+
+
+def test_names_of_the_index_file_are_found_in_another_list(tmp_path):
+    write_shards(tmp_path / "x", [[(i, [i]) for i in range(3)]])
+    index = tmp_path / "x.json"
+    for own, labels in [(["a", "b", "c"], [3, 2, 0]), (["0", "1", "2"], [0, 1, 2])]:
+        index.write_text(json.dumps({"class_names": own, "counts": [3]}))
+        stream = records(tmp_path / "x", class_names=("c", "more", "b", "a"))
+        assert stream.class_names == ("c", "more", "b", "a")
+        assert [int(label) for _, label in stream.records().as_numpy_iterator()] == labels
+    index.write_text(json.dumps({"class_names": ["a", "b", "c"]}))
+    with pytest.raises(ValueError, match="not among the 2 .*: 'c'"):
+        records(tmp_path / "x", class_names=("a", "b"))
 
 
 def test_missing_and_damaged_files(tmp_path):
