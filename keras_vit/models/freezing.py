@@ -3,13 +3,9 @@
 import dataclasses
 import re
 
-import keras
-import numpy as np
-
 from keras_vit.models.bit_spec import BiTSpec
-from keras_vit.models.build import build_model
 from keras_vit.models.image_model import require_spec
-from keras_vit.models.rebuild import check_begins_at_images, check_same_paths
+from keras_vit.models.rebuild import rebuild
 from keras_vit.models.recompile import recompile
 from keras_vit.models.spec import ViTSpec
 
@@ -80,14 +76,9 @@ def linear_probe(model):
             f"include_top={spec.include_top}, representation_size={hidden}"
         )
     rates = {name: 0.0 for name in RATES if hasattr(spec, name)}
-    check_begins_at_images(model, "linear_probe")
-    probe = build_model(dataclasses.replace(spec, **rates), name=model.name)
-    targets = {variable.path: variable for variable in probe.weights}
-    sources = {variable.path: variable for variable in model.weights}
-    check_same_paths(sources, targets, "linear_probe")
-    for path, target in targets.items():
-        # A copy: on JAX an array that two models share is gone once one of them was trained.
-        target.assign(np.array(keras.ops.convert_to_numpy(sources[path])))
+    probe = rebuild(
+        model, dataclasses.replace(spec, **rates), lambda path, value: value, "linear_probe"
+    )
     for layer in probe.layers:
         layer.trainable = layer.name == "head"
     return probe

@@ -58,7 +58,9 @@ def check_same_paths(sources, targets, purpose):
 
 def _copy_trainable(model, new_model):
     """What was frozen stays frozen, whole layers and single variables alike."""
+    new_layers = {layer.name: layer for layer in new_model.layers}
     for layer in model.layers[1:]:  # after the input, whose name may be the user's
-        new_model.get_layer(layer.name).trainable = layer.trainable
+        if layer.name in new_layers:  # dropout may have gone
+            new_layers[layer.name].trainable = layer.trainable
     for variable, new_variable in zip(model.weights, new_model.weights, strict=True):
         new_variable.trainable = variable.trainable
