@@ -52,13 +52,39 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
     def _own_config(self):
         return {}
 
-    def _remaining(self, step):
-        """What remains of the decay: 1 until the warm-up ends, 0 from `total_steps` on."""
-        return _share(self.total_steps - step, self.total_steps - self.warmup_steps)
+
+class WarmupToFinal(WarmupSchedule):
+    """Base of the schedules that come down to `final_learning_rate` at `total_steps`.
+
+    A subclass has `_height(remaining)`: where the rate is between the last value, 0, and the
+    highest, 1, when this share of the steps after the warm-up remains.
+    """
+
+    def __init__(
+        self, learning_rate, total_steps, warmup_steps=0, final_learning_rate=0.0, name=None
+    ):
+        super().__init__(learning_rate, total_steps, warmup_steps, name)
+        self.final_learning_rate = checks.number(final_learning_rate, "final_learning_rate")
+        if self.final_learning_rate < 0:
+            raise ValueError(
+                "`final_learning_rate` must not be negative. "
+                f"Received: final_learning_rate={final_learning_rate}"
+            )
+
+    def _decayed(self, step):
+        remaining = _share(self.total_steps - step, self.total_steps - self.warmup_steps)
+        span = self.learning_rate - self.final_learning_rate
+        return self.final_learning_rate + span * self._height(remaining)
+
+    def _height(self, remaining):
+        raise NotImplementedError
+
+    def _own_config(self):
+        return {"final_learning_rate": self.final_learning_rate}
 
 
 @keras.saving.register_keras_serializable(package="keras_vit")
-class WarmupLinear(WarmupSchedule):
+class WarmupLinear(WarmupToFinal):
     """Linear decay to `final_learning_rate` (table 3 of arXiv 2010.11929, ImageNet-21k and JFT).
 
     Args:
@@ -69,22 +95,12 @@ class WarmupLinear(WarmupSchedule):
         name: String.
     """
 
-    def __init__(
-        self, learning_rate, total_steps, warmup_steps=0, final_learning_rate=0.0, name=None
-    ):
-        super().__init__(learning_rate, total_steps, warmup_steps, name)
-        self.final_learning_rate = _final(final_learning_rate)
-
-    def _decayed(self, step):
-        span = self.learning_rate - self.final_learning_rate
-        return self.final_learning_rate + span * self._remaining(step)
-
-    def _own_config(self):
-        return {"final_learning_rate": self.final_learning_rate}
+    def _height(self, remaining):
+        return remaining
 
 
 @keras.saving.register_keras_serializable(package="keras_vit")
-class WarmupCosine(WarmupSchedule):
+class WarmupCosine(WarmupToFinal):
     """Half a cosine down to `final_learning_rate` (ImageNet and all fine-tuning of the paper).
 
     Args:
@@ -99,19 +115,9 @@ class WarmupCosine(WarmupSchedule):
     >>> schedule = keras_vit.optimizers.WarmupCosine(3e-3, total_steps=10_000, warmup_steps=500)
     """
 
-    def __init__(
-        self, learning_rate, total_steps, warmup_steps=0, final_learning_rate=0.0, name=None
-    ):
-        super().__init__(learning_rate, total_steps, warmup_steps, name)
-        self.final_learning_rate = _final(final_learning_rate)
-
-    def _decayed(self, step):
+    def _height(self, remaining):
         # (1 + cos(pi * t)) / 2, in the form that keeps its digits where it nears 0.
-        share = ops.square(ops.sin(0.5 * math.pi * self._remaining(step)))
-        return self.final_learning_rate + (self.learning_rate - self.final_learning_rate) * share
-
-    def _own_config(self):
-        return {"final_learning_rate": self.final_learning_rate}
+        return ops.square(ops.sin(0.5 * math.pi * remaining))
 
 
 @keras.saving.register_keras_serializable(package="keras_vit")
@@ -200,12 +206,3 @@ class WarmupSteps(WarmupSchedule):
 def _share(steps, whole):
     """steps / whole between 0 and 1, as float32."""
     return ops.cast(ops.clip(steps, 0, whole), "float32") / whole
-
-
-def _final(rate):
-    rate = checks.number(rate, "final_learning_rate")
-    if rate < 0:
-        raise ValueError(
-            f"`final_learning_rate` must not be negative. Received: final_learning_rate={rate}"
-        )
-    return rate
