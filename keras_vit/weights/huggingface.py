@@ -24,6 +24,7 @@ from keras_vit.weights.mapping import (
     Row,
     dense,
     norm,
+    resnet,
 )
 
 FORMAT = "huggingface"
@@ -43,7 +44,6 @@ POSITION_ROWS = Layout(_insert_register_rows, lambda table, sizes: table)
 
 BLOCK, LAYER = "block_{i}", "encoder.layer.{i}"
 PROJECTIONS = LAYER + ".attention.attention"
-UNIT, FIRST_UNIT = "stage_{s}_unit_{u}", "stage_{s}_unit_1"
 RESNET = "embeddings.patch_embeddings.backbone.bit"
 BOTTLENECK = RESNET + ".encoder.stages.{s0}.layers.{u0}"
 SHORTCUT = RESNET + ".encoder.stages.{s0}.layers.0.downsample"
@@ -53,27 +53,8 @@ def _projection(name):
     return dense(f"{BLOCK}/attention/{name}", f"{PROJECTIONS}.{name}", HEADS_IN, HEADS_BIAS)
 
 
-def _convolution(path, key):
-    return Row(f"{path}/kernel", f"{key}.weight", CONVOLUTION)
-
-
 TABLE = {
-    "stem": (
-        _convolution("stem_conv", f"{RESNET}.embedder.convolution"),
-        *norm("stem_norm", f"{RESNET}.embedder.norm"),
-    ),
-    "units": (
-        _convolution(f"{UNIT}/conv1", f"{BOTTLENECK}.conv1"),
-        *norm(f"{UNIT}/norm1", f"{BOTTLENECK}.norm1"),
-        _convolution(f"{UNIT}/conv2", f"{BOTTLENECK}.conv2"),
-        *norm(f"{UNIT}/norm2", f"{BOTTLENECK}.norm2"),
-        _convolution(f"{UNIT}/conv3", f"{BOTTLENECK}.conv3"),
-        *norm(f"{UNIT}/norm3", f"{BOTTLENECK}.norm3"),
-    ),
-    "projections": (
-        _convolution(f"{FIRST_UNIT}/conv_proj", f"{SHORTCUT}.conv"),
-        *norm(f"{FIRST_UNIT}/norm_proj", f"{SHORTCUT}.norm"),
-    ),
+    **resnet(f"{RESNET}.embedder.convolution", f"{RESNET}.embedder.norm", BOTTLENECK, SHORTCUT),
     "patches": dense("patch_embedding", "embeddings.patch_embeddings.projection", CONVOLUTION),
     "class_token": (Row("class_token/token", "embeddings.cls_token"),),
     "registers": (Row("register_tokens/tokens", "embeddings.register_tokens"),),

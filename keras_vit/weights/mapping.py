@@ -202,6 +202,31 @@ def fused_heads(path: str, names: tuple, key: str) -> tuple:
     return tuple(row for pair in rows for row in pair)
 
 
+def convolution(path: str, key: str) -> Row:
+    """The kernel of a PyTorch convolution without bias."""
+    return Row(f"{path}/kernel", f"{key}.weight", CONVOLUTION)
+
+
+def resnet(stem_conv: str, stem_norm: str, unit: str, shortcut: str) -> dict[str, tuple]:
+    """The groups of a hybrid's ResNet, of PyTorch's names for its parts."""
+    ours, first = "stage_{s}_unit_{u}", "stage_{s}_unit_1"
+    units = (
+        (
+            convolution(f"{ours}/conv{n}", f"{unit}.conv{n}"),
+            *norm(f"{ours}/norm{n}", f"{unit}.norm{n}"),
+        )
+        for n in (1, 2, 3)
+    )
+    return {
+        "stem": (convolution("stem_conv", stem_conv), *norm("stem_norm", stem_norm)),
+        "units": tuple(row for rows in units for row in rows),
+        "projections": (
+            convolution(f"{first}/conv_proj", f"{shortcut}.conv"),
+            *norm(f"{first}/norm_proj", f"{shortcut}.norm"),
+        ),
+    }
+
+
 # Reading.
 
 

@@ -20,38 +20,19 @@ from keras_vit.weights.mapping import (
     dense,
     fused_heads,
     norm,
+    resnet,
 )
 
 FORMAT = "timm"
 
-UNIT, FIRST_UNIT = "stage_{s}_unit_{u}", "stage_{s}_unit_1"
 BACKBONE = "patch_embed.backbone"
 BOTTLENECK = BACKBONE + ".stages.{s0}.blocks.{u0}"
 SHORTCUT = BACKBONE + ".stages.{s0}.blocks.0.downsample"
 BLOCK, THEIRS = "block_{i}", "blocks.{i}"
 
 
-def _convolution(path, key):
-    return Row(f"{path}/kernel", f"{key}.weight", CONVOLUTION)
-
-
 TABLE = {
-    "stem": (
-        _convolution("stem_conv", f"{BACKBONE}.stem.conv"),
-        *norm("stem_norm", f"{BACKBONE}.stem.norm"),
-    ),
-    "units": (
-        _convolution(f"{UNIT}/conv1", f"{BOTTLENECK}.conv1"),
-        *norm(f"{UNIT}/norm1", f"{BOTTLENECK}.norm1"),
-        _convolution(f"{UNIT}/conv2", f"{BOTTLENECK}.conv2"),
-        *norm(f"{UNIT}/norm2", f"{BOTTLENECK}.norm2"),
-        _convolution(f"{UNIT}/conv3", f"{BOTTLENECK}.conv3"),
-        *norm(f"{UNIT}/norm3", f"{BOTTLENECK}.norm3"),
-    ),
-    "projections": (
-        _convolution(f"{FIRST_UNIT}/conv_proj", f"{SHORTCUT}.conv"),
-        *norm(f"{FIRST_UNIT}/norm_proj", f"{SHORTCUT}.norm"),
-    ),
+    **resnet(f"{BACKBONE}.stem.conv", f"{BACKBONE}.stem.norm", BOTTLENECK, SHORTCUT),
     "patches": dense("patch_embedding", "patch_embed.proj", CONVOLUTION),
     "class_token": (Row("class_token/token", "cls_token"),),
     "registers": (Row("register_tokens/tokens", "reg_token"),),
