@@ -14,6 +14,7 @@ import numpy as np
 
 from pipelines._tensorflow import tf
 from pipelines.jpeg_window import has_plain_header, window
+from pipelines.orientation import jpeg_orientation, png_orientation, stored_box, turned
 
 NOT_INLINE = {"_noinline": True}
 WHITE = 255
@@ -172,8 +173,8 @@ def _decoder(channels, limit):
     @tf.function(input_signature=[tf.TensorSpec((), tf.string)], autograph=False)
     def decode(data):
         branches = [
-            lambda: _turn(tf.io.decode_jpeg(data, channels=channels), _jpeg_orientation(data)),
-            lambda: _turn(_decode_png(data, channels), _png_orientation(data)),
+            lambda: turned(tf.io.decode_jpeg(data, channels=channels), jpeg_orientation(data)),
+            lambda: turned(_decode_png(data, channels), png_orientation(data)),
             lambda: _decode_other(data, channels),
         ]
         image = tf.switch_case(_kind(data, limit), branches)
@@ -204,9 +205,10 @@ def _kind_of_jpeg(data, limit):
 
 
 def _kind_of_png(data, limit):
-    width, height = _number(_bytes(data, 16, 4), 4), _number(_bytes(data, 20, 4), 4)
+    sides = tf.io.decode_raw(tf.strings.substr(data, 16, 8), tf.int32, little_endian=False)
+    width, height = tf.unstack(tf.ensure_shape(sides, (2,)))
     # TensorFlow 2.21 does not spread fewer than 8 bits over the range of 0 to 255.
-    few_bits = _bytes(data, 24, 1)[0] < 8
+    few_bits = _png_bits(data) < 8
     return tf.where(few_bits | _too_large(height, width, limit), _OTHER, _PNG)
 
 
@@ -225,11 +227,16 @@ def _pixel_limit():
     return Image.MAX_IMAGE_PIXELS and 2 * Image.MAX_IMAGE_PIXELS
 
 
+def _png_bits(data):
+    """uint8 scalar: bits a channel."""
+    return tf.io.decode_raw(tf.strings.substr(data, 24, 1), tf.uint8)[0]
+
+
 # --- JPEG and PNG -------------------------------------------------------------------------------
 
 
 def _is_plain_jpeg(data, limit):
-    """Whether `_kind` would say JPEG and `_jpeg_orientation` 1, as far as that is quickly told."""
+    """Whether `_kind` would say JPEG and `jpeg_orientation` 1, as far as that is quickly told."""
     return tf.cond(
         has_plain_header(data),
         lambda: tf.equal(_kind_of_jpeg(data, limit), _JPEG),
@@ -238,19 +245,18 @@ def _is_plain_jpeg(data, limit):
 
 
 def _decode_crop_jpeg(data, draw, channels, least):
-    orientation = _jpeg_orientation(data)
+    orientation = jpeg_orientation(data)
     size = tf.image.extract_jpeg_shape(data)[:2]
     upright = tf.where(orientation >= 5, size[::-1], size)
-    box = _stored_box(draw(upright), upright, orientation)
+    box = stored_box(draw(upright), upright, orientation)
     if least is not None:
         least = tf.where(orientation >= 5, tf.constant(least)[::-1], tf.constant(least))
-    return _turn(window(data, size, box, channels, least), orientation)
+    return turned(window(data, size, box, channels, least), orientation)
 
 
 def _decode_png(data, channels):
-    deep = tf.equal(_bytes(data, 24, 1)[0], 16)
     pixels = tf.cond(
-        deep,
+        tf.equal(_png_bits(data), 16),
         lambda: _eight_bits(tf.io.decode_png(data, 4, tf.uint16)),
         lambda: tf.io.decode_png(data, 4),
     )
@@ -272,91 +278,6 @@ def _on_white(pixels):
 def _grey(rgb):
     luma = tf.reduce_sum(tf.cast(rgb, "int32") * tf.constant(LUMA), -1, keepdims=True)
     return tf.cast((luma + 32768) // 65536, "uint8")
-
-
-# --- Orientation --------------------------------------------------------------------------------
-
-
-def _jpeg_orientation(data):
-    # The search costs a tenth of decoding a small image. Most files that programs write begin with
-    # their tables, at once or behind the 18 bytes of JFIF, and have no EXIF block.
-    tables = tf.equal(tf.strings.substr(data, 2, 2), b"\xff\xdb")
-    jfif = tf.equal(tf.strings.substr(data, 2, 4), b"\xff\xe0\0\x10")
-    tables_behind = tf.equal(tf.strings.substr(data, 20, 2), b"\xff\xdb")
-    return tf.cond(
-        tables | (jfif & tables_behind),
-        lambda: tf.constant(1),
-        lambda: _orientation_behind(tf.strings.substr(data, 0, 1 << 18), b"Exif\0\0"),
-    )
-
-
-def _png_orientation(data):
-    return _orientation_behind(data, b"eXIf")
-
-
-def _orientation_behind(data, mark):
-    """int32 scalar of 1 to 8: what the EXIF block says that follows the mark, 1 without one."""
-    parts = tf.strings.split(data, mark, maxsplit=1)
-    return tf.cond(
-        tf.shape(parts)[0] > 1,
-        lambda: _tiff_orientation(tf.strings.substr(parts[1], 0, 1 << 16)),
-        lambda: tf.constant(1),
-    )
-
-
-@tf.function(input_signature=[tf.TensorSpec((), tf.string)], autograph=False)
-def _tiff_orientation(block):
-    """The orientation in an EXIF block, 1 where the block is damaged or has none."""
-    block = tf.io.decode_raw(tf.strings.join([block, b"\0" * 16]), tf.uint8)  # never too short
-    block = tf.cast(block, "int64")
-    big = tf.reduce_all(tf.equal(block[:4], [77, 77, 0, 42]))  # "MM": the large end first
-    little = tf.reduce_all(tf.equal(block[:4], [73, 73, 42, 0]))
-
-    directory = tf.minimum(_number(block[4:8], 4, big), tf.size(block, tf.int64) - 2)
-    count = _number(block[directory : directory + 2], 2, big)
-    entries = block[directory + 2 : directory + 2 + 12 * count]
-    entries = tf.reshape(entries[: tf.size(entries) // 12 * 12], (-1, 12))
-    tags, types = _number(entries[:, :2], 2, big), _number(entries[:, 2:4], 2, big)
-    found = tf.equal(tags, 0x0112) & tf.equal(types, 3)
-    values = tf.boolean_mask(_number(entries[:, 8:10], 2, big), found)
-    value = tf.cast(tf.concat([values, [1]], 0)[0], "int32")
-    known = (big | little) & (value >= 1) & (value <= 8)
-    return tf.where(known, value, 1)
-
-
-def _turn(image, orientation):
-    """The upright image. Orientations 5 to 8 lie on their side."""
-    return tf.cond(orientation > 1, lambda: _turn_and_flip(image, orientation), lambda: image)
-
-
-def _turn_and_flip(image, orientation):
-    image = tf.cond(orientation >= 5, lambda: tf.transpose(image, (1, 0, 2)), lambda: image)
-    image = tf.cond(_is_one_of(orientation, (2, 3, 6, 7)), lambda: image[:, ::-1], lambda: image)
-    return tf.cond(_is_one_of(orientation, (3, 4, 7, 8)), lambda: image[::-1], lambda: image)
-
-
-def _stored_box(box, upright, orientation):
-    """Where a box of the upright image lies in the image as it is stored."""
-    top, left, height, width = tf.unstack(box)
-    left = tf.where(_is_one_of(orientation, (2, 3, 6, 7)), upright[1] - left - width, left)
-    top = tf.where(_is_one_of(orientation, (3, 4, 7, 8)), upright[0] - top - height, top)
-    return tf.where(orientation >= 5, [left, top, width, height], [top, left, height, width])
-
-
-def _is_one_of(value, values):
-    return tf.reduce_any(tf.equal(value, values))
-
-
-def _bytes(data, start, count):
-    """int64 `(count,)`."""
-    part = tf.io.decode_raw(tf.strings.substr(data, start, count), tf.uint8)
-    return tf.ensure_shape(tf.cast(part, "int64"), (count,))
-
-
-def _number(digits, width, big=True):
-    """The numbers, int64, of bytes `(..., width)`; `big` says that the large end is first."""
-    powers = tf.constant([256**i for i in reversed(range(width))], "int64")
-    return tf.reduce_sum(digits * tf.where(big, powers, powers[::-1]), -1)
 
 
 # --- Everything else ----------------------------------------------------------------------------
