@@ -40,7 +40,7 @@ def exif(orientation):
     return block
 
 
-def close(actual, expected, levels):
+def assert_close(actual, expected, levels):
     assert actual.dtype == "uint8" and actual.shape == expected.shape
     assert np.abs(actual.astype(float) - expected).max() <= levels
 
@@ -66,7 +66,7 @@ def luma(rgb):
 @pytest.mark.parametrize("channels", [3, 1])
 def test_colours(kind, options, levels, channels):
     pixels = decode(encoded(PICTURE, kind, **options), channels).numpy()
-    close(pixels, PICTURE if channels == 3 else luma(PICTURE), levels + (channels == 1))
+    assert_close(pixels, PICTURE if channels == 3 else luma(PICTURE), levels + (channels == 1))
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
@@ -74,7 +74,7 @@ def test_colours(kind, options, levels, channels):
 def test_grey(kind, channels):
     pixels = decode(encoded(RGB.convert("L"), kind), channels).numpy()
     expected = np.asarray(RGB.convert("L"))[..., None]
-    close(pixels, np.broadcast_to(expected, (32, 48, channels)), 3 if kind == "JPEG" else 0)
+    assert_close(pixels, np.broadcast_to(expected, (32, 48, channels)), 3 if kind == "JPEG" else 0)
 
 
 def without_adobe_marker(jpeg):
@@ -97,17 +97,17 @@ def test_inks(channels):
     inks = RGB.convert("CMYK")
     plain = encoded(inks, "JPEG", **JPEG)
     for data in (plain, without_adobe_marker(plain), as_luma_and_colours(inks)):
-        close(decode(data, channels).numpy(), PICTURE if channels == 3 else luma(PICTURE), 6)
+        assert_close(decode(data, channels).numpy(), PICTURE if channels == 3 else luma(PICTURE), 6)
 
 
 def test_palettes_and_few_bits():
     for colours, options in [(6, {}), (4, {"bits": 2})]:
         image = RGB.quantize(colours)
-        close(decode(encoded(image, **options)).numpy(), np.asarray(image.convert("RGB")), 0)
-    close(decode(encoded(RGB.quantize(6), "BMP")).numpy(), PICTURE, 0)
+        assert_close(decode(encoded(image, **options)).numpy(), np.asarray(image.convert("RGB")), 0)
+    assert_close(decode(encoded(RGB.quantize(6), "BMP")).numpy(), PICTURE, 0)
     dithered = RGB.convert("1")
     expected = np.repeat(np.asarray(dithered)[..., None] * 255, 3, -1)
-    close(decode(encoded(dithered)).numpy(), expected, 0)
+    assert_close(decode(encoded(dithered)).numpy(), expected, 0)
 
 
 @pytest.mark.parametrize("values", [np.linspace(0, 65535, 48), np.full(48, 1000.0)])
@@ -115,7 +115,7 @@ def test_sixteen_bits_are_scaled_and_not_cut(values):
     deep = np.broadcast_to(values.astype("uint16"), (32, 48))
     for channels in (3, 1):
         pixels = decode(encoded(deep), channels).numpy()
-        close(pixels, np.broadcast_to(deep[..., None] / 257, (32, 48, channels)), 0.5)
+        assert_close(pixels, np.broadcast_to(deep[..., None] / 257, (32, 48, channels)), 0.5)
 
 
 def test_transparent_pixels_are_laid_on_white():
@@ -124,10 +124,10 @@ def test_transparent_pixels_are_laid_on_white():
     share = alpha[..., None] / 255.0
     expected = PICTURE * share + 255 * (1 - share)
     for kind, options in [("PNG", {}), ("WEBP", {"lossless": True, "exact": True}), ("TIFF", {})]:
-        close(decode(encoded(rgba, kind, **options)).numpy(), expected, 0.51)
-        close(decode(encoded(rgba, kind, **options), 1).numpy(), luma(expected), 1)
+        assert_close(decode(encoded(rgba, kind, **options)).numpy(), expected, 0.51)
+        assert_close(decode(encoded(rgba, kind, **options), 1).numpy(), luma(expected), 1)
     grey = np.dstack([PICTURE[..., 0], alpha])
-    close(decode(encoded(grey)).numpy(), np.repeat(expected[..., :1], 3, -1), 0.51)
+    assert_close(decode(encoded(grey)).numpy(), np.repeat(expected[..., :1], 3, -1), 0.51)
 
 
 def test_transparent_colours_of_a_palette_are_white():
@@ -136,25 +136,25 @@ def test_transparent_colours_of_a_palette_are_white():
     hidden = np.asarray(image)[..., None] == 0
     expected = np.where(hidden, 255, np.asarray(image.convert("RGB")))
     for data in (encoded(image, transparency=table), encoded(image, "GIF", transparency=0)):
-        close(decode(data).numpy(), expected, 0)
+        assert_close(decode(data).numpy(), expected, 0)
     key = tuple(int(value) for value in BLOCKS[0, 1])
     expected = np.where((PICTURE == key).all(-1, keepdims=True), 255, PICTURE)
-    close(decode(encoded(RGB, transparency=key)).numpy(), expected, 0)
+    assert_close(decode(encoded(RGB, transparency=key)).numpy(), expected, 0)
 
 
 @pytest.mark.parametrize("kind, options", [("GIF", {}), ("WEBP", {"lossless": True}), ("PNG", {})])
 def test_the_first_of_several_frames(kind, options):
     frames = {"save_all": True, "append_images": [RGB.rotate(180), RGB.rotate(180)]}
-    close(decode(encoded(RGB, kind, **frames, **options)).numpy(), PICTURE, 0)
+    assert_close(decode(encoded(RGB, kind, **frames, **options)).numpy(), PICTURE, 0)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_orientation_is_applied(orientation):
     for kind, levels in [("JPEG", 4), ("PNG", 0), ("TIFF", 0)]:
         data = encoded(PICTURE, kind, exif=exif(orientation), **(JPEG if levels else {}))
-        close(decode(data).numpy(), UPRIGHT[orientation](PICTURE), levels)
+        assert_close(decode(data).numpy(), UPRIGHT[orientation](PICTURE), levels)
     data = encoded(PICTURE, "WEBP", lossless=True, exif=exif(orientation))
-    close(decode(data).numpy(), UPRIGHT[orientation](PICTURE), 0)
+    assert_close(decode(data).numpy(), UPRIGHT[orientation](PICTURE), 0)
 
 
 def test_orientation_of_either_byte_order_and_of_damaged_blocks():
@@ -191,7 +191,7 @@ def test_a_crop_is_a_part_of_the_upright_image(kind, orientation):
     height, width = whole.shape[:2]
     for top, left, bottom, right in [(0, 0, 1, 1), (3, 5, 20, 27), (15, 16, height, width)]:
         crop = decode_crop(data, [top, left, bottom - top, right - left]).numpy()
-        close(crop, whole[top:bottom, left:right], 0)
+        assert_close(crop, whole[top:bottom, left:right], 0)
 
 
 def test_a_crop_may_be_drawn_from_the_upright_size():
@@ -204,7 +204,7 @@ def test_a_crop_may_be_drawn_from_the_upright_size():
     data = encoded(PICTURE, "JPEG", exif=exif(6), **JPEG)
     crop = decode_crop(data, lower_right, 1).numpy()
     assert seen == [[48, 32]]
-    close(crop, luma(np.rot90(PICTURE, -1)[24:, 16:]), 6)
+    assert_close(crop, luma(np.rot90(PICTURE, -1)[24:, 16:]), 6)
 
 
 # --- What cannot be read ------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_a_bad_file_is_named_with_the_reason(tmp_path, data, reason):
 
 def test_bytes_behind_the_end_do_no_harm(tmp_path):
     (tmp_path / "1.jpg").write_bytes(encoded(PICTURE, "JPEG", **JPEG) + b"\0" * 64)
-    close(read_image(tmp_path / "1.jpg"), PICTURE, 4)
+    assert_close(read_image(tmp_path / "1.jpg"), PICTURE, 4)
 
 
 def test_a_large_comment_does_no_harm():
@@ -248,7 +248,7 @@ def test_a_large_comment_does_no_harm():
 
     info = PngInfo()
     info.add_text("comment", "x" * 2_000_000, zip=True)
-    close(decode(encoded(PICTURE, pnginfo=info)).numpy(), PICTURE, 0)
+    assert_close(decode(encoded(PICTURE, pnginfo=info)).numpy(), PICTURE, 0)
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF"])
@@ -276,7 +276,7 @@ def test_missing_files_and_other_channels_are_refused(tmp_path):
 
 def test_channels_of_decoded_images():
     grey = to_channels(PICTURE, 1).numpy()
-    close(grey, luma(PICTURE), 0.51)
+    assert_close(grey, luma(PICTURE), 0.51)
     assert (to_channels(grey, 3).numpy() == np.repeat(grey, 3, -1)).all()
     assert to_channels(PICTURE, 3) is PICTURE
     with pytest.raises(ValueError, match="Received: images of 3 channels"):

@@ -56,7 +56,7 @@ def read(dataset, batches=None):
     return list(dataset.as_numpy_iterator())
 
 
-def equal(first, second):
+def assert_equal(first, second):
     assert len(first) == len(second)
     for batch, other in zip(first, second, strict=True):
         for array, expected in zip(batch, other, strict=True):
@@ -110,8 +110,8 @@ def test_channels_are_the_models(photos, textures):
 def test_validation_is_never_augmented_and_the_same_every_time(textures):
     _, validation = load(textures, augment="strong2", validation=textures, batch_size=12)
     _, plain = load(textures, validation=textures, batch_size=12, one_hot=True)
-    equal(read(validation), read(plain))
-    equal(read(validation), read(validation))
+    assert_equal(read(validation), read(plain))
+    assert_equal(read(validation), read(validation))
     same_size = model_of(3, image_size=(10, 14))
     ((images, labels, _),) = read(
         load(textures, 12, same_size, augment="strong2", validation=textures)[1]
@@ -149,7 +149,7 @@ def test_evaluation_counts_every_image_once(size):
 def test_the_same_run_twice_and_another_seed(textures):
     arguments = {"augment": "none", "validation": False}
     first, again, other = (read(load(textures, seed=seed, **arguments)[0]) for seed in (7, 7, 8))
-    equal(first, again)
+    assert_equal(first, again)
     assert any((a[0] != b[0]).any() for a, b in zip(first, other, strict=True))
 
 
@@ -165,9 +165,9 @@ def test_a_run_goes_on_at_any_step(textures, augment, step):
     arguments = {"augment": augment, "validation": False, "batch_size": 5}
     whole = read(load(textures, repeat=True, **arguments)[0], step + 4)
     rest = read(load(textures, repeat=True, start_step=step, **arguments)[0], 4)
-    equal(rest, whole[step:])
+    assert_equal(rest, whole[step:])
     passes = load(textures, start_step=step, **arguments)[0]
-    equal(read(passes) + read(passes), rest)
+    assert_equal(read(passes) + read(passes), rest)
 
 
 def test_passes_follow_each_other_and_a_look_is_none(textures):
@@ -177,7 +177,7 @@ def test_passes_follow_each_other_and_a_look_is_none(textures):
     assert len(train) == 3
     for epoch in range(3):
         read(train, 1)  # does not count
-        equal(read(train), endless[3 * epoch : 3 * epoch + 3])
+        assert_equal(read(train), endless[3 * epoch : 3 * epoch + 3])
     images = [batch[0] for batch in endless]
     assert len({image.tobytes() for batch in images for image in batch}) == 36  # all cropped anew
 
@@ -192,7 +192,7 @@ def test_hosts_see_their_rows_of_what_one_host_sees(textures):
         tuple(np.concatenate(arrays) for arrays in zip(*both, strict=True))
         for both in zip(*parts, strict=True)
     ]
-    equal(together, whole)
+    assert_equal(together, whole)
 
 
 def test_labels_of_mixed_images_are_shares(textures):
@@ -239,7 +239,7 @@ def test_sources_of_the_same_images_give_the_same_batches(same_images, name, mon
 
         monkeypatch.setattr(TinyPictures, "content", {"train": files})
         source = tfds("tiny_pictures", data_dir=str(root))
-    equal(batches_of(source), expected)
+    assert_equal(batches_of(source), expected)
 
 
 def write_records(path, files):
