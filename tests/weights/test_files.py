@@ -16,7 +16,7 @@ from golden_weights import GOLDENS, VIT_GOLDENS, golden_file, load_golden, read_
 from reference_vit import random_images
 
 from keras_vit.weights import checkpoint as checkpoints
-from keras_vit.weights import files, google, huggingface, safetensors, timm
+from keras_vit.weights import files, google, huggingface, kinds, npz, safetensors, shards, timm
 
 
 @pytest.mark.parametrize("name", VIT_GOLDENS)
@@ -138,7 +138,7 @@ def test_npz_does_what_numpy_does(tmp_path):
     }
     for save in (np.savez, np.savez_compressed):
         save(tmp_path / "a.npz", **arrays)
-        opened = contextlib.closing(files.NpzFile(tmp_path / "a.npz"))
+        opened = contextlib.closing(npz.NpzFile(tmp_path / "a.npz"))
         with opened as file, np.load(tmp_path / "a.npz") as expected:
             assert sorted(file) == sorted(expected)
             assert len(file) == len(arrays) and "a/b" in file and "a/b.npy" not in file
@@ -352,6 +352,7 @@ def test_written_safetensors_say_what_other_libraries_look_for(tmp_path):
 def test_readers_import_no_keras():
     """The modules are functions of arrays; only the package around them knows Keras."""
     folder = pathlib.Path(files.__file__).parent
-    for module in (google, timm, huggingface, safetensors, checkpoints, files):
+    readers = (google, timm, huggingface)
+    for module in (*readers, safetensors, shards, npz, kinds, checkpoints, files):
         text = (folder / pathlib.Path(module.__file__).name).read_text()
         assert "import keras\n" not in text and "from keras " not in text

@@ -21,7 +21,7 @@ from quick_compilation import quick_compilation
 from small_models import assert_equal, call, shapes, values
 
 import keras_vit
-from keras_vit.weights import files
+from keras_vit.weights import npz
 
 __all__ = ["quick_compilation"]
 
@@ -490,7 +490,7 @@ def test_only_one_array_is_held(monkeypatch):
     class Traced(np.ndarray):
         pass
 
-    read = files.NpzFile.__getitem__
+    read = npz.NpzFile.__getitem__
 
     def traced(self, name):
         array = read(self, name).view(Traced)
@@ -502,6 +502,6 @@ def test_only_one_array_is_held(monkeypatch):
         def __init__(self, array):
             array.key = self
 
-    monkeypatch.setattr(files.NpzFile, "__getitem__", traced)
+    monkeypatch.setattr(npz.NpzFile, "__getitem__", traced)
     keras_vit.load_weights(build("vit_token"), golden_file("vit_token"))
     assert 1 <= most[0] <= 2  # the next one is read while the variable before still names its own
