@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import keras
 import numpy as np
+from golden_weights import golden_spec
 from reference_vit import forward, make_spec, random_images, random_weights, variable_shapes
 
 from keras_vit import VisionTransformer
@@ -115,6 +116,12 @@ def build(input_tensor=None, name=None, seed=0, dtype=None, **fields):
     assert shapes(model) == variable_shapes(spec)
     assign(model, weights)
     return Small(model, spec, weights, random_images(spec, seed + 1))
+
+
+def golden_model(name, **fields):
+    """The model of one of VIT_GOLDENS with `fields` changed, of logits, without its weights."""
+    spec = {**golden_spec(name), "classifier_activation": None, **fields}
+    return VisionTransformer(**{key: value for key, value in spec.items() if key in ARGUMENTS})
 
 
 @functools.cache

@@ -1,6 +1,5 @@
 """Files loaded into models: every weight accounted for, or the model left as it was."""
 
-import inspect
 import json
 import shutil
 import struct
@@ -18,20 +17,12 @@ from golden_weights import (
     read_expected,
 )
 from quick_compilation import quick_compilation
-from small_models import assert_equal, call, shapes, values
+from small_models import assert_equal, call, golden_model, shapes, values
 
 import keras_vit
 from keras_vit.weights import npz
 
 __all__ = ["quick_compilation"]
-
-ARGUMENTS = frozenset(inspect.signature(keras_vit.VisionTransformer).parameters)
-
-
-def build(name, **fields):
-    """The model of a golden, without its weights."""
-    spec = {**golden_spec(name), "classifier_activation": None, **fields}
-    return keras_vit.VisionTransformer(**{k: v for k, v in spec.items() if k in ARGUMENTS})
 
 
 def write_safetensors(path, arrays, dtype="F32", metadata=None):
@@ -67,7 +58,7 @@ def write(path, arrays):
 @pytest.fixture(scope="module")
 def model():
     """One model for all refusals, which must leave it as it is."""
-    return build("vit_token")
+    return golden_model("vit_token")
 
 
 def assert_refused(model, source, match, **options):
@@ -89,7 +80,7 @@ def test_goldens(name):
     if "resized_logits" in expected:
         changes["image_size"] = tuple(read_config(name)["resize"])
         images, logits = expected["resized_images"], expected["resized_logits"]
-    model = build(name, **changes)
+    model = golden_model(name, **changes)
     report = keras_vit.load_weights(model, golden_file(name))
     assert np.abs(call(model, images) - logits).max() < TOLERANCE * np.abs(logits).max()
     set_paths = [*report.loaded, *(weight.path for weight in report.adapted)]
@@ -161,14 +152,14 @@ def golden_error():
 
 @pytest.mark.parametrize("mistake", WRONG_WEIGHTS)
 def test_wrong_weights_are_seen_by_the_goldens(golden_error, mistake):
-    model = build("vit_token")
+    model = golden_model("vit_token")
     assert golden_error(model, lambda path, value, _: value) < TOLERANCE
     assert golden_error(model, WRONG_WEIGHTS[mistake]) > 10 * TOLERANCE
 
 
 @pytest.mark.parametrize("mistake", WRONG_CONSTANTS)
 def test_wrong_constants_are_seen_by_the_goldens(golden_error, mistake):
-    model = build("vit_token", **WRONG_CONSTANTS[mistake])
+    model = golden_model("vit_token", **WRONG_CONSTANTS[mistake])
     assert golden_error(model, lambda path, value, _: value) > 3 * TOLERANCE
 
 
@@ -239,7 +230,7 @@ def test_a_damaged_byte_is_found_before_anything_is_set(tmp_path, model):
 def test_compressed_files_are_verified_and_load(tmp_path, model):
     path = tmp_path / "compressed.npz"
     np.savez_compressed(path, **golden_arrays("vit_token"))
-    other = build("vit_token")
+    other = golden_model("vit_token")
     keras_vit.load_weights(other, path)
     assert_equal(values(other), load_golden("vit_token").weights)
     data = bytearray(path.read_bytes())
@@ -268,7 +259,7 @@ def test_a_folder_with_a_pickle_alone(tmp_path, model):
 
 def test_constants_of_another_origin(model):
     assert_refused(model, GOLDENS / "hf_vit", "hidden_dim|constants of 'huggingface'.*'google'")
-    twin = build("timm_vit_token", origin="google", activation=None, layer_norm_epsilon=None)
+    twin = golden_model("timm_vit_token", origin="google", activation=None, layer_norm_epsilon=None)
     assert_refused(twin, golden_file("timm_vit_token"), "constants of 'timm'.*those of 'google'")
 
 
@@ -279,7 +270,7 @@ def test_constants_of_another_origin(model):
 def test_other_floats(tmp_path, dtype):
     arrays = golden_arrays("timm_vit_token")
     path = write_safetensors(tmp_path / "model.safetensors", arrays, dtype)
-    model = build("timm_vit_token")
+    model = golden_model("timm_vit_token")
     keras_vit.load_weights(model, path)
     value, wanted = values(model)["norm/gamma"], arrays["norm.weight"]
     np.testing.assert_allclose(value, wanted, rtol={"F64": 0, "F16": 1e-3, "BF16": 8e-3}[dtype])
@@ -290,7 +281,7 @@ def test_other_floats(tmp_path, dtype):
 
 @pytest.mark.parametrize("channels", [1, 2, 4, 5, 6])
 def test_channels(channels):
-    model = build("vit_token", channels=channels)
+    model = golden_model("vit_token", channels=channels)
     report = keras_vit.load_weights(model, golden_file("vit_token"))
     kernel = golden_arrays("vit_token")["embedding/kernel"]
     value = values(model)["patch_embedding/kernel"]
@@ -329,14 +320,14 @@ def test_an_ambiguous_grid_is_not_guessed(tmp_path, model, rows):
     path = with_rows(tmp_path, rows)
     assert_refused(model, path, f"{rows} rows.*source_grid=")
     assert_refused(model, path, "8 rows|grid of 2 x 2", source_grid=(2, 2))
-    patch, other = golden_spec("vit_token")["patch_size"][0], build
-    square = other("vit_token", image_size=(side * patch, side * patch))
+    patch = golden_spec("vit_token")["patch_size"][0]
+    square = golden_model("vit_token", image_size=(side * patch, side * patch))
     keras_vit.load_weights(square, path, source_grid=(side, side))
     table = values(square)["position_embedding/table"][0, :, 0]
     np.testing.assert_array_equal(table, [0, *range(rows)])  # the class token has none: zeros
     rest = rows - 1
     grid = (2, rest // 2)
-    oblong = other("vit_token", image_size=(grid[0] * patch, grid[1] * patch))
+    oblong = golden_model("vit_token", image_size=(grid[0] * patch, grid[1] * patch))
     report = keras_vit.load_weights(oblong, path, source_grid=grid)
     assert "position_embedding/table" in report.loaded
     table = values(oblong)["position_embedding/table"][0, :, 0]
@@ -346,7 +337,7 @@ def test_an_ambiguous_grid_is_not_guessed(tmp_path, model, rows):
 def test_the_same_number_of_rows_in_another_grid_is_resampled(tmp_path):
     patch = golden_spec("vit_token")["patch_size"][0]
     path = with_rows(tmp_path, 17)  # 1 + 4 x 4
-    model = build("vit_token", image_size=(2 * patch, 8 * patch))
+    model = golden_model("vit_token", image_size=(2 * patch, 8 * patch))
     report = keras_vit.load_weights(model, path)
     (adapted,) = report.adapted
     assert adapted.old_shape == adapted.new_shape and "grid 4x4 to 2x8" in adapted.how
@@ -357,7 +348,7 @@ def test_the_same_number_of_rows_in_another_grid_is_resampled(tmp_path):
 
 
 def test_the_row_of_a_class_token_that_the_model_has_not(tmp_path):
-    model = build("vit_token", pooling="avg", class_token=False)
+    model = golden_model("vit_token", pooling="avg", class_token=False)
     report = keras_vit.load_weights(model, with_rows(tmp_path, 17))
     np.testing.assert_array_equal(values(model)["position_embedding/table"][0, :, 0], range(1, 17))
     (adapted,) = report.adapted
@@ -366,7 +357,7 @@ def test_the_row_of_a_class_token_that_the_model_has_not(tmp_path):
 
 
 def test_a_grid_only_table_in_a_model_whose_class_token_has_a_row():
-    model = build("bv_vit_token", class_token_position=True)
+    model = golden_model("bv_vit_token", class_token_position=True)
     report = keras_vit.load_weights(model, golden_file("bv_vit_token"))
     table = values(model)["position_embedding/table"]
     assert not table[:, 0].any()
@@ -375,7 +366,7 @@ def test_a_grid_only_table_in_a_model_whose_class_token_has_a_row():
 
 
 def test_a_class_token_takes_up_its_position_where_the_model_has_no_row():
-    model = build("vit_token", class_token_position=False)
+    model = golden_model("vit_token", class_token_position=False)
     keras_vit.load_weights(model, golden_file("vit_token"))
     arrays, expected = golden_arrays("vit_token"), read_expected("vit_token")
     token = values(model)["class_token/token"]
@@ -386,7 +377,7 @@ def test_a_class_token_takes_up_its_position_where_the_model_has_no_row():
 
 def test_registers_are_no_patches(tmp_path):
     name = "timm_vit_reg_layerscale_qknorm"
-    model = build(name, num_registers=0)
+    model = golden_model(name, num_registers=0)
     assert_refused(model, golden_file(name), "5 prefix tokens.*registers: 4.*the model 1")
 
 
@@ -394,7 +385,7 @@ def test_registers_are_no_patches(tmp_path):
 
 
 def test_a_head_that_is_reset_stays_as_it_was(tmp_path):
-    model = build("vit_token", classes=9)
+    model = golden_model("vit_token", classes=9)
     marked = {v.path: v for v in model.weights}
     marked["head/bias"].assign(np.arange(9))
     assert_refused(model, golden_file("vit_token"), r"head/bias \(\d+,\) in the file.*\(9,\)")
@@ -409,7 +400,7 @@ def test_a_head_that_is_reset_stays_as_it_was(tmp_path):
 
 
 def test_pre_logits_are_part_of_the_head():
-    plain = build("vit_pre_logits", representation_size=None)
+    plain = golden_model("vit_pre_logits", representation_size=None)
     assert_refused(plain, golden_file("vit_pre_logits"), "pre_logits/kernel.*head='reset'")
     report = keras_vit.load_weights(plain, golden_file("vit_pre_logits"), head="reset")
     assert sorted(report.unused) == [
@@ -422,7 +413,9 @@ def test_pre_logits_are_part_of_the_head():
 
 
 def test_a_model_without_a_top_takes_any_head():
-    model = build("vit_pre_logits", include_top=False, pooling="token", representation_size=None)
+    model = golden_model(
+        "vit_pre_logits", include_top=False, pooling="token", representation_size=None
+    )
     report = keras_vit.load_weights(model, golden_file("vit_pre_logits"))
     assert len(report.unused) == 4 and not report.fresh
     assert set(report.unused.values()) == {"the model has no top"}
@@ -432,7 +425,7 @@ def test_a_head_of_zeros_is_reported(tmp_path):
     def zero(arrays):
         arrays["head/kernel"] = np.zeros_like(arrays["head/kernel"])
 
-    report = keras_vit.load_weights(build("vit_token"), google_file(tmp_path, zero))
+    report = keras_vit.load_weights(golden_model("vit_token"), google_file(tmp_path, zero))
     assert report.zero_head and "all zeros" in str(report)
 
 
@@ -440,7 +433,7 @@ def test_a_head_of_zeros_is_reported(tmp_path):
 
 
 def test_the_report_is_a_short_table(tmp_path):
-    model = build("vit_token", channels=1, classes=9, image_size=(16, 40))
+    model = golden_model("vit_token", channels=1, classes=9, image_size=(16, 40))
     report = keras_vit.load_weights(model, golden_file("vit_token"), head="reset")
     source = golden_spec("vit_token")
     width, patch = source["hidden_dim"], source["patch_size"][0]
@@ -473,7 +466,7 @@ def test_a_folder_of_shards(tmp_path):
     (tmp_path / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {"total_size": 1}, "weight_map": index})
     )
-    model = build("hf_vit")
+    model = golden_model("hf_vit")
     report = keras_vit.load_weights(model, tmp_path)
     assert_equal(values(model), load_golden("hf_vit").weights)
     assert report.source == str(tmp_path)
@@ -503,5 +496,5 @@ def test_only_one_array_is_held(monkeypatch):
             array.key = self
 
     monkeypatch.setattr(npz.NpzFile, "__getitem__", traced)
-    keras_vit.load_weights(build("vit_token"), golden_file("vit_token"))
+    keras_vit.load_weights(golden_model("vit_token"), golden_file("vit_token"))
     assert 1 <= most[0] <= 2  # the next one is read while the variable before still names its own

@@ -1,12 +1,11 @@
 """Models written in foreign formats and read again: the same bits, or a refusal."""
 
-import inspect
 import json
 
 import numpy as np
 import pytest
-from golden_weights import golden_file, golden_spec, read_npz
-from small_models import assert_equal, values
+from golden_weights import golden_file, read_npz
+from small_models import assert_equal, golden_model, values
 
 import keras_vit
 
@@ -25,18 +24,11 @@ EXPRESSED = {
     "hf_vit": (HUGGING_FACE,),  # its epsilon is 1e-12
 }
 FILES = {GOOGLE: "weights.npz", TIMM: "weights.safetensors", HUGGING_FACE: "folder"}
-ARGUMENTS = frozenset(inspect.signature(keras_vit.VisionTransformer).parameters)
-
-
-def build(name, **fields):
-    """The model of a golden, without its weights."""
-    spec = {**golden_spec(name), **fields}
-    return keras_vit.VisionTransformer(**{k: v for k, v in spec.items() if k in ARGUMENTS})
 
 
 @pytest.mark.parametrize("name", EXPRESSED)
 def test_written_and_read_again_bit_by_bit(tmp_path, name):
-    model = build(name)
+    model = golden_model(name)
     keras_vit.load_weights(model, golden_file(name))
     expected = values(model)
     for format, file in FILES.items():
@@ -47,7 +39,7 @@ def test_written_and_read_again_bit_by_bit(tmp_path, name):
             assert not path.is_file()
             continue
         keras_vit.save_weights(model, path, format=format)
-        again = build(name)
+        again = golden_model(name)
         report = keras_vit.load_weights(again, path)
         assert_equal(values(again), expected)
         assert not report.adapted and not report.fresh and not report.unused
@@ -56,7 +48,7 @@ def test_written_and_read_again_bit_by_bit(tmp_path, name):
 def test_around_all_formats_and_back_to_the_very_arrays(tmp_path):
     source = golden_file("vit_token")
     for format in (TIMM, HUGGING_FACE, GOOGLE):
-        model = build("vit_token")
+        model = golden_model("vit_token")
         keras_vit.load_weights(model, source)
         source = tmp_path / FILES[format]
         keras_vit.save_weights(model, source, format=format)
@@ -71,16 +63,16 @@ def test_around_all_formats_and_back_to_the_very_arrays(tmp_path):
 def test_the_grid_is_recorded(tmp_path, format):
     # 12 patches: no square, and three rectangles.
     fields = {"image_size": (16, 48), "patch_size": 8}
-    model = build("vit_token", **fields)
+    model = golden_model("vit_token", **fields)
     keras_vit.save_weights(model, tmp_path / FILES[format], format=format)
-    other = build("vit_token", **{**fields, "image_size": (48, 16)})
+    other = golden_model("vit_token", **{**fields, "image_size": (48, 16)})
     report = keras_vit.load_weights(other, tmp_path / FILES[format])
     (positions,) = report.adapted
     assert "grid 2x6 to 6x2" in positions.how
 
 
 def test_a_file_of_the_wrong_kind_is_not_written(tmp_path):
-    model = build("vit_token")
+    model = golden_model("vit_token")
     with pytest.raises(ValueError, match=r"`format='google'` writes a `\.npz` file"):
         keras_vit.save_weights(model, tmp_path / "weights.safetensors", format=GOOGLE)
     with pytest.raises(ValueError, match="`format` must be one of"):
@@ -89,7 +81,7 @@ def test_a_file_of_the_wrong_kind_is_not_written(tmp_path):
 
 
 def test_the_configuration_has_the_constants(tmp_path):
-    model = build("vit_token")
+    model = golden_model("vit_token")
     keras_vit.save_weights(model, tmp_path / "folder", format=HUGGING_FACE)
     config = json.loads((tmp_path / "folder/config.json").read_text())
     # Google's: the tanh GELU, and 1e-6.
