@@ -23,12 +23,13 @@ def table(path, split=None, class_names=None, path_column=None, label_column=Non
     A CSV file has a line of column names; each line of a JSON-lines file (`.jsonl`) is an object.
     Paths are relative to the table's folder unless they are absolute. A label is the name of a
     class. An image may be of several classes: `cat|dog` in CSV, `["cat", "dog"]` in JSON lines;
-    where any row is, all labels are `(K,)` of 0 and 1, and an empty label is an image of no class.
+    where any row is, or any label is a list, all labels are `(K,)` of 0 and 1, and an empty label
+    is an image of no class.
 
     Args:
         path: The table, `.csv` or `.jsonl`.
-        split: `"train"` or `"validation"`: takes the rows whose column `split` says so. None takes
-            all rows.
+        split: `"train"` or `"validation"`: takes the rows whose column `split` says so, or one of
+            the words that folders may have for it. None takes all rows.
         class_names: Strings in the order of the labels; None is all that the table names, in order
             of their text, or of their numbers where all are numbers.
         path_column: Column of the paths; None is the first of path, file, filename, file_name and
@@ -38,8 +39,8 @@ def table(path, split=None, class_names=None, path_column=None, label_column=Non
 
     Raises:
         FileNotFoundError: if there is no such table.
-        ValueError: if a column is missing, a row has no path, or a class is not in `class_names`
-            or there more than once.
+        ValueError: if a column is missing, a row has no path, label or known split, or a class is
+            not in `class_names` or there more than once.
     """
     path = os.fspath(path)
     rows = _rows(path)
@@ -47,8 +48,12 @@ def table(path, split=None, class_names=None, path_column=None, label_column=Non
     label_column = _column(rows, label_column, LABEL_COLUMNS, "label_column", path)
     names = [_classes(row.get(label_column), separator) for row in rows]
     known = class_names or _in_order({name for row in names for name in row})
-    several = any(len(row) != 1 for row in names)
-    chosen = [i for i, row in enumerate(rows) if split is None or _split_of(row) == split]
+    several = any(len(row) > 1 for row in names)
+    several = several or any(isinstance(row.get(label_column), list) for row in rows)
+    if not several:
+        _check_labelled(names, label_column, path)
+    splits = _splits(rows, path)
+    chosen = [i for i in range(len(rows)) if split in (None, splits[i])]
     if not chosen:
         raise ValueError(f"{path} has no rows of the split {split!r}.")
     files = [_file(rows[i], path_column, path, i) for i in chosen]
@@ -59,7 +64,8 @@ def table(path, split=None, class_names=None, path_column=None, label_column=Non
 
 def has_splits(path):
     """Whether a table has validation rows of its own."""
-    return any(_split_of(row) == "validation" for row in _rows(os.fspath(path)))
+    path = os.fspath(path)
+    return "validation" in _splits(_rows(path), path)
 
 
 def _rows(path):
@@ -68,12 +74,35 @@ def _rows(path):
             text = file.read().decode("utf-8-sig")
     except tf.errors.NotFoundError as error:
         raise FileNotFoundError(f"There is no file {path}") from error
-    if path.lower().endswith(".csv"):
-        rows = list(csv.DictReader(io.StringIO(text, newline="")))
-    else:
-        rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    rows = _csv_rows(text, path) if path.lower().endswith(".csv") else _json_rows(text, path)
     if not rows:
         raise ValueError(f"There are no rows in {path}.")
+    return rows
+
+
+def _csv_rows(text, path):
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    for i, row in enumerate(rows):
+        if None in row:  # where the reader puts what is over
+            raise ValueError(
+                f"Row {i + 1} of {path} has more values than there are columns: {row[None]}. "
+                "A value with a comma in it is written in quotes."
+            )
+    return rows
+
+
+def _json_rows(text, path):
+    rows = []
+    for i, line in enumerate(text.splitlines()):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"Line {i + 1} of {path} is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"Line {i + 1} of {path} must be an object. Received: {line[:80]}")
+        rows.append(row)
     return rows
 
 
@@ -88,11 +117,26 @@ def _column(rows, name, usual, argument, path):
     return found[0]
 
 
-def _split_of(row):
-    word = str(row.get(SPLIT_COLUMN) or "").strip().lower()
-    if word in TRAIN:
-        return "train"
-    return "validation" if word in VALIDATION else word
+def _splits(rows, path):
+    """`"train"` or `"validation"` for every row; nothing for all where no row has a split."""
+    words = [str(row.get(SPLIT_COLUMN) or "").strip().lower() for row in rows]
+    if not any(words):
+        return words
+    meant = dict.fromkeys(TRAIN, "train") | dict.fromkeys(VALIDATION, "validation")
+    for i, word in enumerate(words):
+        if word not in meant:
+            raise ValueError(
+                f"Row {i + 1} of {path} has the split {word!r}. It must be one of {listed(meant)}."
+            )
+    return [meant[word] for word in words]
+
+
+def _check_labelled(names, column, path):
+    if [] in names:
+        raise ValueError(
+            f"Row {names.index([]) + 1} of {path} has no {column!r}. Only where images may be of "
+            'several classes does that mean none: write `["cat"]` and `[]` in JSON lines.'
+        )
 
 
 def _classes(value, separator):

@@ -11,7 +11,7 @@ from image_files import flat, write
 from tf_data import once
 
 from pipelines._tensorflow import tf
-from pipelines.sources.table import table
+from pipelines.sources.table import has_splits, table
 
 pytestmark = once
 
@@ -95,12 +95,41 @@ def test_columns_and_classes_of_other_names(images):
         ("path,label\na.png,x\n,y\n", {}, "Row 2 .* has no 'path'"),
         ("path,label\na.png,x\n", {"class_names": ("y",)}, "not among `class_names`: 'x'"),
         ("path,label\na.png,x\n", {"class_names": ("x", "y", "x")}, "more than one class: 'x'"),
+        ("path,label,split\na.png,x,dev\n", {}, "Row 1 .* the split 'dev'. It must be one of"),
+        ("path,label,split\na.png,x,val\nb.png,x,\n", {}, "Row 2 .* the split ''"),
+        ("path,label\na.png,x\nb.png,\n", {}, "Row 2 .* has no 'label'. Only where"),
+        ("path,label\na,b.png,x\n", {}, r"Row 1 .* more values than .* columns: \['x'\]"),
         ("path,label\na.png,x\n", {"split": "validation"}, "no rows of the split 'validation'"),
     ],
 )
 def test_a_table_that_cannot_be_read(tmp_path, text, arguments, message):
     with pytest.raises(ValueError, match=message):
         table(write_csv(tmp_path, text), **arguments)
+
+
+def test_the_word_for_a_split_is_not_guessed(images):
+    text = "path,label,split\nimages/1.png,a,train\nimages/2.png,b,dev\n"
+    with pytest.raises(ValueError, match="Row 2 .* the split 'dev'"):
+        has_splits(write_csv(images, text))
+    assert not has_splits(write_csv(images, "path,label,split\nimages/1.png,a,\n"))
+
+
+@pytest.mark.parametrize(
+    "line, message", [('{"path": ', "is not JSON: "), ('["a.png", "x"]', "must be an object")]
+)
+def test_a_line_that_is_no_row_is_named(tmp_path, line, message):
+    path = write_csv(tmp_path, f'{{"path": "a.png", "label": "x"}}\n\n{line}\n', "labels.jsonl")
+    with pytest.raises(ValueError, match=f"Line 3 of .*labels.jsonl {message}"):
+        table(path)
+
+
+def test_lists_of_one_class_are_several_classes_too(images):
+    path = write_csv(
+        images,
+        '{"path": "images/1.png", "label": ["a"]}\n{"path": "images/2.png", "label": []}\n',
+        "labels.jsonl",
+    )
+    assert table(path).labels.tolist() == [[1], [0]]
 
 
 def test_no_table(tmp_path):
