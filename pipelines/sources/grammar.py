@@ -46,6 +46,11 @@ def open_source(source, split="train", class_names=None):
     if isinstance(source, (Source, RecordStream)):
         return _renamed(source, class_names) if split == "train" else None
     if isinstance(source, (tuple, list)):
+        if len(source) != 2:
+            raise ValueError(
+                "Arrays are given as (images, labels), and names of classes as `class_names`. "
+                f"Received: {len(source)} parts"
+            )
         return array_sources.arrays(*source, class_names) if split == "train" else None
     if not isinstance(source, (str, os.PathLike)):
         raise TypeError(

@@ -26,7 +26,7 @@ class Source:
             drawn, such as its path in the folder; its number unless it is given.
 
     Raises:
-        ValueError: if there is no image, or a label is of no class.
+        ValueError: if there is no image, a label is of no class, or is neither 0 nor 1.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Source:
             raise ValueError(f"There are no images in {self.name}.")
         if self.multi_label:
             labels = np.asarray(self.labels, "float32")
+            _check_multi_hot(labels, len(self.class_names), self.name)
         else:
             check_labels(self.labels, len(self.class_names), self.name)
             labels = np.asarray(self.labels, "int32")
@@ -145,6 +146,21 @@ def check_labels(labels, classes, name):
         raise ValueError(
             f"Label {labels[first]} at index {first} of {name} is of no class; classes are "
             f"0..{classes - 1}.{hint}"
+        )
+
+
+def _check_multi_hot(labels, classes, name):
+    if labels.shape[1] != classes:
+        raise ValueError(
+            f"Labels must have one column for each of the {classes} classes. "
+            f"Received: labels of shape {labels.shape} in {name}"
+        )
+    wrong = np.argwhere((labels != 0) & (labels != 1))
+    if len(wrong):
+        row, column = wrong[0]
+        raise ValueError(
+            f"Labels (n, K) must be 0 or 1. Received: {labels[row, column]} at [{row}, {column}] "
+            f"in {name}"
         )
 
 

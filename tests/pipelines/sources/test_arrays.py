@@ -58,6 +58,8 @@ def test_an_array_file_has_two_splits(tmp_path):
         (IMAGES, LABELS - 1, None, "Label -1 at index 1"),
         (IMAGES, LABELS / 2, ("a", "b"), "dtype float64"),
         (IMAGES[:0], LABELS[:0], None, "no images"),
+        (IMAGES, np.full((5, 2), [0, 0.5]), None, r"must be 0 or 1. Received: 0.5 at \[0, 1\]"),
+        (IMAGES, np.eye(5), ("a", "b"), r"each of the 2 classes. Received: .*\(5, 5\)"),
     ],
 )
 def test_arrays_that_do_not_fit(images, labels, names, message):

@@ -68,5 +68,7 @@ def test_what_is_no_source():
         open_source("records:nothing-*")
     with pytest.raises(TypeError, match="Received: source=3"):
         open_source(3)
+    with pytest.raises(ValueError, match=r"as \(images, labels\), .* Received: 3 parts"):
+        open_source(("images", "labels", "names"))
     with pytest.raises(ValueError, match="Received: split='test'"):
         open_source("fashion_mnist", "test")
