@@ -121,6 +121,7 @@ def evaluation_data(source, spec, batch_size, targets, distribute=None):
     Returns:
         `tf.data.Dataset` of `(images, targets, mask)`.
     """
+    checks.positive_integer(batch_size, "batch_size")
     rows = -(-source.count // batch_size) * batch_size
     order = Order(rows, batch_size, 0, *_hosts(distribute, batch_size))
     return EvaluationData(_rows(source, order), targets, spec).batches()

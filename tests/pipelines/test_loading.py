@@ -14,6 +14,8 @@ import pipelines
 from keras_vit.models.preprocessing import Preprocessing
 from pipelines._tensorflow import tf
 from pipelines.augment import Augment
+from pipelines.feed.targets import Targets
+from pipelines.loading import evaluation_data
 from pipelines.prepare import prepare
 from pipelines.sources import open_source
 from pipelines.sources.arrays import arrays
@@ -408,3 +410,5 @@ def test_arguments_that_make_no_sense(flats):
             load(flats, **arguments)
     with pytest.raises(ValueError, match="must be a model of keras_vit"):
         pipelines.load(flats, model=object(), batch_size=2)
+    with pytest.raises(ValueError, match="Received: batch_size=0"):
+        evaluation_data(flats, MODEL.spec, 0, Targets("index", 3))
