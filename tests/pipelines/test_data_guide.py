@@ -23,7 +23,7 @@ def test_every_block_runs_in_order(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_folder(tmp_path / "photos", {"a": range(8), "b": range(10, 16)})
     blocks = re.findall(r"```(\w+)\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL)
-    assert [kind for kind, _ in blocks] == ["python", "sh", "python", "sh", "python"]
+    assert [kind for kind, _ in blocks] == ["python", "python", "sh", "python", "sh", "python"]
     names = {}
     for kind, text in blocks:
         if kind == "python":
