@@ -10,12 +10,12 @@ from keras_vit import analysis
 from keras_vit.analysis.attention_distance import draw_attention_distance, patch_distances
 from keras_vit.analysis.attention_rollout import draw_rollout
 from keras_vit.analysis.figures import displayable
-from keras_vit.analysis.grid import token_stride
 from keras_vit.analysis.patch_filters import draw_filters, filter_components
 from keras_vit.analysis.position_similarity import draw_position_similarity
 from keras_vit.layers import checks
 from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.image_model import require_spec
+from keras_vit.models.resnet_stem import patch_stride
 from keras_vit.models.spec import ViTSpec
 from keras_vit.weights.atomic import atomic_write
 
@@ -282,7 +282,7 @@ def facts(model):
     result = [("parameters", f"{model.count_params():,}"), ("image", f"{height} x {width} pixels")]
     if spec.family != "vit":
         return [*result, ("family", "BiT ResNet"), ("units", f"{spec.num_layers}")]
-    (rows, columns), (down, across) = spec.grid, token_stride(spec)
+    (rows, columns), (down, across) = spec.grid, patch_stride(spec.patch_size, spec.resnet)
     kind = "hybrid" if spec.resnet is not None else "Vision Transformer"
     return [
         ("family", kind),

@@ -5,10 +5,10 @@ import numpy as np
 from keras_vit.analysis.blocks import block_indices
 from keras_vit.analysis.capture import attention_of, captured
 from keras_vit.analysis.figures import new_figure
-from keras_vit.analysis.grid import token_stride
 from keras_vit.analysis.images import ImageBatches
 from keras_vit.layers import checks
 from keras_vit.models.image_model import require_spec
+from keras_vit.models.resnet_stem import patch_stride
 
 
 def attention_distance(model, images, layers=None, renormalize=True, batch_size=8, verbose="auto"):
@@ -92,7 +92,7 @@ def draw_attention_distance(distances):
 def patch_distances(spec):
     """Distances in pixels between the centres of all pairs of patches, float32 `(P, P)`."""
     rows, columns = np.indices(spec.grid).reshape(2, -1)
-    height, width = token_stride(spec)
+    height, width = patch_stride(spec.patch_size, spec.resnet)
     return np.hypot(height * (rows[:, None] - rows), width * (columns[:, None] - columns)).astype(
         "float32"
     )

@@ -4,9 +4,9 @@ import numpy as np
 
 from keras_vit.analysis.capture import attention_of, captured
 from keras_vit.analysis.figures import displayable, new_figure, overlay, remove_axes
-from keras_vit.analysis.grid import token_stride
 from keras_vit.analysis.images import ImageBatches, gathered
 from keras_vit.models.image_model import require_spec
+from keras_vit.models.resnet_stem import patch_stride
 
 
 def attention_rollout(model, images, full=False, batch_size=8, verbose="auto"):
@@ -88,7 +88,7 @@ def draw_rollout(pictures, maps, spec, columns=4, percentile=None):
     remove_axes(axes)
     for axis, title in zip(axes[0], ["Input", "Attention"] * columns, strict=True):
         axis.set_title(title, fontsize="medium")
-    blur = max(token_stride(spec))
+    blur = max(patch_stride(spec.patch_size, spec.resnet))
     pairs = axes.reshape(-1, 2)
     for (left, right), picture, values in zip(pairs, pictures, maps, strict=False):
         left.imshow(picture)

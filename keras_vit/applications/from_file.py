@@ -9,7 +9,7 @@ from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.build import build_model
 from keras_vit.models.image_model import require_spec
 from keras_vit.models.resize import resize
-from keras_vit.models.resnet_stem import num_halvings
+from keras_vit.models.resnet_stem import patch_stride
 from keras_vit.models.spec import ViTSpec
 from keras_vit.weights import files, loading
 
@@ -78,10 +78,9 @@ def _image_size(found, cls, path):
             f"`source_grid=(rows, columns)`, or without positions an `image_size`. "
             f"Received: path='{path}'"
         )
-    resnet = found.facts.get("resnet")
-    reduction = 1 if resnet is None else 2 ** num_halvings(resnet)
-    sides = zip(found.position_grid, found.facts["patch_size"], strict=True)
-    return tuple(patches * patch * reduction for patches, patch in sides)
+    stride = patch_stride(found.facts["patch_size"], found.facts.get("resnet"))
+    sides = zip(found.position_grid, stride, strict=True)
+    return tuple(patches * pixels for patches, pixels in sides)
 
 
 def _own_model(path, image_size, source_grid):

@@ -8,7 +8,7 @@ from keras_vit.applications.class_names import imagenet_names
 from keras_vit.layers import initial_values
 from keras_vit.models.build import build_model
 from keras_vit.models.preprocessing import Preprocessing
-from keras_vit.models.resnet_stem import num_halvings
+from keras_vit.models.resnet_stem import patch_stride
 from keras_vit.weights import catalogue, checkpoint, download, files, keras_files, loading
 
 CONSTANTS = ("activation", "layer_norm_epsilon", "interpolation")
@@ -179,9 +179,8 @@ def _image_size(spec, found, entry):
         return found.facts["image_size"]
     if found.position_grid is None or spec.family == "bit":
         return spec.image_size
-    reduction = 1 if spec.resnet is None else 2 ** num_halvings(spec.resnet)
-    sides = zip(found.position_grid, spec.patch_size, strict=True)
-    return tuple(patches * patch * reduction for patches, patch in sides)
+    sides = zip(found.position_grid, patch_stride(spec.patch_size, spec.resnet), strict=True)
+    return tuple(patches * pixels for patches, pixels in sides)
 
 
 def _descriptions(facts, entry, keeps_head, channels):

@@ -14,7 +14,7 @@ from keras_vit.models.masked_patch_corruption import PatchCorruption
 from keras_vit.models.masked_patch_reconstruction import reconstruct
 from keras_vit.models.masked_patch_targets import TARGETS, cut, make_target
 from keras_vit.models.rebuild import check_begins_at_images, check_same_paths
-from keras_vit.models.resnet_stem import num_halvings
+from keras_vit.models.resnet_stem import patch_stride
 from keras_vit.models.safe_training import SafeTraining
 
 
@@ -214,8 +214,7 @@ def gather(values, indices):
 
 def _patch_pixels(spec):
     """`(height, width)` of a token's patch in pixels of the image."""
-    factor = 1 if spec.resnet is None else 2 ** num_halvings(spec.resnet)
-    patch = tuple(size * factor for size in spec.patch_size)
+    patch = patch_stride(spec.patch_size, spec.resnet)
     covered = tuple(cells * size for cells, size in zip(spec.grid, patch, strict=True))
     if covered != tuple(spec.image_size):
         raise ValueError(

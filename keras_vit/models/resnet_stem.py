@@ -18,7 +18,7 @@ NORM_EPSILONS = {"google": 1e-6, "timm": 1e-5, "huggingface": 1e-5}
 
 
 def resnet_stem(spec, x, dtype):
-    """(B, H, W, C) -> (B, h, w, C') with h and w as `patch_grid` has them for patches of 1."""
+    """(B, H, W, C) -> (B, h, w, C') with h and w as `hybrid_grid` has them for patches of 1."""
     width = stem_width(spec.resnet_width, "resnet_width")
     epsilon = NORM_EPSILONS[spec.origin]
     standardization = None if spec.folded else spec.origin
@@ -76,6 +76,20 @@ def check_stages(num_layers, name):
 def num_halvings(num_layers):
     """How often the image is halved: twice, and once by each stage after the first."""
     return 2 + max(0, len(num_layers) - 1)
+
+
+def patch_stride(patch_size, num_layers):
+    """`(height, width)` in pixels of the image from one patch to the next.
+
+    A hybrid's patches are cut from a feature map, a pixel of which stands for 2^k pixels of the
+    image.
+
+    Args:
+        patch_size: `(height, width)` of a patch where it is cut.
+        num_layers: Units of each stage of the ResNet, None without one.
+    """
+    reduction = 1 if num_layers is None else 2 ** num_halvings(num_layers)
+    return tuple(reduction * side for side in patch_size)
 
 
 def hybrid_grid(image_size, patch_size, num_layers):
