@@ -212,9 +212,7 @@ def _header(data, origin):
 
 def _oddities(image, data):
     if image.mode not in _USUAL_MODES:
-        yield {"P": "palette", "I;16": "16 bits a channel", "1": "1 bit"}.get(
-            image.mode, image.mode
-        )
+        yield _MODES.get(image.mode, image.mode)
     elif image.format == "PNG" and data[24] == 16:
         yield "16 bits a channel"
     if image.has_transparency_data:

@@ -18,7 +18,8 @@ from pipelines.orientation import jpeg_orientation, png_orientation, stored_box,
 
 NOT_INLINE = {"_noinline": True}
 WHITE = 255
-LUMA = (19595, 38470, 7471)  # 0.299, 0.587, 0.114 in 65536ths
+# 0.299, 0.587, 0.114 in 65536ths, which add up to one, so that grey stays as it is.
+LUMA = (19595, 38470, 7471)
 
 # How an image is decoded; the order is that of the branches below.
 _JPEG, _PNG, _OTHER = range(3)
@@ -122,7 +123,7 @@ def to_channels(image, channels):
     if image.shape[-1] == 1:
         return tf.repeat(image, channels, axis=-1)
     if image.shape[-1] == 3 and channels == 1:
-        return _grey(image)
+        return grey(image)
     raise ValueError(
         f"The model takes images of {channels} channels. "
         f"Received: images of {image.shape[-1]} channels"
@@ -262,7 +263,7 @@ def _decode_png(data, channels):
     )
     transparent = tf.reduce_any(pixels[..., 3] < 255)
     rgb = tf.cond(transparent, lambda: _on_white(pixels), lambda: pixels[..., :3])
-    return rgb if channels == 3 else _grey(rgb)
+    return rgb if channels == 3 else grey(rgb)
 
 
 def _eight_bits(pixels):
@@ -275,8 +276,9 @@ def _on_white(pixels):
     return tf.cast((colour * alpha + WHITE * (255 - alpha) + 127) // 255, "uint8")
 
 
-def _grey(rgb):
-    luma = tf.reduce_sum(tf.cast(rgb, "int32") * tf.constant(LUMA), -1, keepdims=True)
+def grey(rgb):
+    """Grey from colours: uint8 `(..., 3)` to `(..., 1)`."""
+    luma = tf.reduce_sum(tf.cast(rgb, "int32") * LUMA, -1, keepdims=True)
     return tf.cast((luma + 32768) // 65536, "uint8")
 
 

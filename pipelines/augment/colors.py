@@ -6,9 +6,7 @@ from. Results are cut to whole numbers and not rounded, as in the recipes' own c
 
 from pipelines._tensorflow import tf
 from pipelines.augment.patches import rectangle
-
-# ITU-R 601 in 16-bit fixed point, which adds up to 65,536, so that grey stays as it is.
-LUMA = (19595, 38470, 7471)
+from pipelines.decoding import grey
 
 
 def auto_contrast(image):
@@ -99,8 +97,7 @@ def grayscale(image):
     """Grey in all channels; an image of one channel is grey already."""
     if image.shape[-1] == 1:
         return image
-    luma = tf.reduce_sum(tf.cast(image, "int32") * LUMA, -1, keepdims=True)
-    return tf.broadcast_to(tf.cast((luma + 32768) // 65536, "uint8"), tf.shape(image))
+    return tf.broadcast_to(grey(image), tf.shape(image))
 
 
 def blend(start, image, factor):

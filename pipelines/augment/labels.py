@@ -1,11 +1,4 @@
-"""Labels as shares of classes, which mixing and smoothing need."""
-
-from pipelines._tensorflow import tf
-
-
-def one_hot(labels, classes):
-    """Integer labels as float32 `(..., classes)`: 1 at the label, 0 elsewhere."""
-    return tf.one_hot(labels, classes, dtype="float32")
+"""Label smoothing."""
 
 
 def smoothed(one_hot, amount):

@@ -53,9 +53,6 @@ def in_model_range(images, spec):
     """
     if spec.include_preprocessing:
         return images
-    mean, std = (tf.constant(values) * 255.0 for values in _facts(spec))
+    facts = spec.preprocessing
+    mean, std = (tf.constant(values) * 255.0 for values in (facts.mean, facts.std))
     return (tf.cast(images, "float32") - mean) / std
-
-
-def _facts(spec):
-    return spec.preprocessing.mean, spec.preprocessing.std
