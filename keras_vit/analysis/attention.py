@@ -62,10 +62,17 @@ def plot_attention(model, image, layer=-1):
 
     Returns:
         A `matplotlib.figure.Figure`.
+
+    Raises:
+        ValueError: as for `attention`, and if there are several images.
     """
     spec = require_spec(model, "analysis.plot_attention")
     (index,) = block_indices([layer], spec.num_layers)
-    images = ImageBatches(model, image).whole()[:1]
+    images = ImageBatches(model, image).whole()
+    if len(images) != 1:
+        raise ValueError(
+            f"`image` must be one image: choose one, `images[i]`. Received: {len(images)} images"
+        )
     weights = attention(model, images, layers=index)[0, 0]  # (h, N, N)
     rows = weights[:, 0] if spec.class_token else weights.mean(axis=1)  # (h, N)
     maps = rows[:, spec.prefix_tokens :].reshape(-1, *spec.grid)

@@ -157,3 +157,9 @@ def test_plot_draws_the_image_and_a_picture_for_each_head(name):
         grid = (3, 5) if name == "plain" else (5, 3)
         np.testing.assert_allclose(axis.images[0].get_array(), row.reshape(grid), atol=1e-5)
     assert "block 0" in figure.get_suptitle()
+
+
+def test_plot_does_not_choose_among_images():
+    variant = small.variant("plain")
+    with pytest.raises(ValueError, match="`image` must be one image.*Received: 2 images"):
+        plot_attention(variant.model, variant.images)
