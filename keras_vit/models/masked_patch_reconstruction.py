@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 from keras import ops
 
+from keras_vit.layers import checks
 from keras_vit.models.masked_patch_corruption import EXCHANGED, MASKED
 from keras_vit.models.masked_patch_targets import cut, paste, to_unit
 
@@ -32,7 +33,7 @@ class Reconstruction:
 
 def reconstruct(model, images, batch_size):
     """The `Reconstruction` of some images by a `MaskedPatchPrediction`."""
-    images = np.asarray(images)
+    images, batch_size = np.asarray(images), checks.positive_integer(batch_size, "batch_size")
     starts = range(0, len(images), batch_size)
     parts = [_reconstruct_batch(model, images[start : start + batch_size]) for start in starts]
     if not parts:

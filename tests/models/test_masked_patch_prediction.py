@@ -592,10 +592,12 @@ def test_pictures_of_downsampled_patches_and_of_pixels():
     np.testing.assert_allclose(patch, (pixels + 1) / 2, atol=1e-6)
 
 
-def test_pictures_of_no_images():
+def test_pictures_of_no_images_and_batches_of_none():
     model, _ = new_pretraining()
     with pytest.raises(ValueError, match="There must be images"):
         model.reconstruct(images(0))
+    with pytest.raises(ValueError, match="`batch_size`.*Received: batch_size=0"):
+        model.reconstruct(images(1), batch_size=0)
 
 
 def test_the_guide_runs(tmp_path, monkeypatch):
