@@ -9,7 +9,7 @@ from pipelines.feed.evaluation import EvaluationData
 from pipelines.feed.in_sequence import InSequence
 from pipelines.feed.order import Order
 from pipelines.feed.random_access import RandomAccess
-from pipelines.feed.targets import targets_for
+from pipelines.feed.targets import ONE_HOT, targets_for
 from pipelines.feed.training import TrainingData
 from pipelines.sources.grammar import open_source
 from pipelines.sources.model_labels import with_labels_of
@@ -120,8 +120,16 @@ def evaluation_data(source, spec, batch_size, targets, distribute=None):
 
     Returns:
         `tf.data.Dataset` of `(images, targets, mask)`.
+
+    Raises:
+        ValueError: if images are of several classes, and targets of one.
     """
     checks.positive_integer(batch_size, "batch_size")
+    if source.multi_label and targets.kind != ONE_HOT:
+        raise ValueError(
+            f"The images of {source.name} are of several classes, and those trained on of one: "
+            "pass `one_hot=True`, and a loss that takes such labels."
+        )
     rows = -(-source.count // batch_size) * batch_size
     order = Order(rows, batch_size, 0, *_hosts(distribute, batch_size))
     return EvaluationData(_rows(source, order), targets, spec).batches()

@@ -378,6 +378,15 @@ def test_labels_that_cannot_be_both(flats):
             load(flats, model=model, augment="light2", **arguments)
 
 
+def test_validation_images_may_be_of_several_classes_where_labels_are_one_hot(flats):
+    rows = np.tile([[0, 1, 1], [1, 0, 0]], (2, 1))
+    several = arrays(np.zeros((4, 3, 3, 3), "uint8"), rows, tuple(CLASSES))
+    with pytest.raises(ValueError, match="are of several classes.* pass `one_hot=True`"):
+        load(flats, validation=several)
+    _, validation = load(flats, validation=several, one_hot=True)
+    assert read(validation)[0][1].tolist() == rows.tolist()
+
+
 def test_several_classes_and_one_output(tmp_path):
     write(tmp_path / "1.png", flat(1))
     rows = ["path,label", "1.png,a|b", "1.png,", "1.png,c"]
