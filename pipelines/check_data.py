@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_vit.analysis.figures import new_figure
 from pipelines._tensorflow import tf
+from pipelines.decoding import tensorflow_reason
 from pipelines.feed.bad_images import reason_of
 from pipelines.sources.grammar import SPLITS, open_source
 from pipelines.sources.source import Source
@@ -182,8 +183,7 @@ def _examine(origin, label, read):
     try:
         data = read()
     except tf.errors.OpError as error:
-        reason = str(error.message).split("} ")[-1].split("\n")[0]
-        return Facts(origin, label, b"", fault=f"cannot be read: {reason}")
+        return Facts(origin, label, b"", fault=f"cannot be read: {tensorflow_reason(error)}")
     if not isinstance(data, bytes):
         return Facts(origin, label, _digest(data.tobytes()), size=data.shape[:2])
     return Facts(origin, label, _digest(data), fault=reason_of(data, 3), **_header(data, origin))

@@ -163,8 +163,12 @@ def fault(data, error):
     except ValueError as pillows:
         return f"{pillows}"
     # Pillow is content, so TensorFlow's reason is all there is.
-    reason = str(getattr(error, "message", error)).split("} ")[-1].split("\n")[0]
-    return f"cannot be decoded: {reason}"
+    return f"cannot be decoded: {tensorflow_reason(error)}"
+
+
+def tensorflow_reason(error):
+    """The first line of an error of TensorFlow's, without the place in the graph."""
+    return str(getattr(error, "message", error)).split("} ")[-1].split("\n")[0]
 
 
 @functools.cache

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from pipelines._tensorflow import tf
-from pipelines.decoding import decode, fault
+from pipelines.decoding import decode, fault, tensorflow_reason
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,8 +81,7 @@ def why_bad(source, number, channels):
     try:
         data = source.read(tf.constant(number, "int64")).numpy()
     except tf.errors.OpError as error:
-        reason = str(error.message).split("} ")[-1].split("\n")[0]
-        return BadImage(number, origin, f"cannot be read: {reason}")
+        return BadImage(number, origin, f"cannot be read: {tensorflow_reason(error)}")
     return BadImage(number, origin, reason_of(data, channels))
 
 
