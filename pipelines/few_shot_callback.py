@@ -32,7 +32,9 @@ class FewShot(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         with averaged(self.model):
-            support, test = (features(self.model, s, self.batch_size) for s in self.sources)
+            support, test = (
+                features(self.model, s, self.batch_size) for s in (self.support, self.test)
+            )
         accuracies = few_shot_accuracy(
             support,
             self.support.labels,
@@ -43,8 +45,3 @@ class FewShot(keras.callbacks.Callback):
             seeds=(0,),
         )
         logs[f"few_shot_{self.shots}"] = accuracies[self.shots][0]
-
-    @property
-    def sources(self):
-        """The examples and the test images."""
-        return self.support, self.test

@@ -10,6 +10,8 @@ import warnings
 
 import numpy as np
 
+from keras_vit.layers import checks
+
 SHOTS = (1, 5, 10, 25)
 SEEDS = (0, 1, 2)
 L2 = 2.0**10
@@ -82,8 +84,9 @@ def choose(labels, shots, seed, classes):
         Integers, class after class. Fewer shots of the same seed are the first of more shots.
 
     Raises:
-        ValueError: if a class has no example.
+        ValueError: if a class has no example, or `shots` is not positive.
     """
+    checks.positive_integer(shots, "shots")
     rng = np.random.default_rng(seed)
     labels = np.asarray(labels)
     chosen = [rng.permutation(np.flatnonzero(labels == k))[:shots] for k in range(classes)]
@@ -139,6 +142,11 @@ def few_shot_accuracy(
     >>> accuracies = few_shot_accuracy(train_x, train_y, test_x, test_y)
     >>> np.mean(accuracies[5])
     """
+    if not len(shots) or not len(seeds):
+        raise ValueError(
+            "There must be a number of shots and a seed, at least one of each. "
+            f"Received: shots={shots!r}, seeds={seeds!r}"
+        )
     if classes is None:
         classes = int(max(np.max(train_labels), np.max(test_labels))) + 1
     train_features, train_labels = _checked(train_features, train_labels, classes, dtype)

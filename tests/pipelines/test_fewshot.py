@@ -108,6 +108,21 @@ def test_what_does_not_fit_is_refused(features, labels, said):
         solve(features, labels, 3)
 
 
+@pytest.mark.parametrize(
+    ("shots", "seeds", "said"),
+    [
+        ((0,), (0,), "`shots` must be an integer of at least 1. Received: shots=0"),
+        ((-1,), (0,), "shots=-1"),
+        ((), (0,), r"at least one of each. Received: shots=\(\)"),
+        ((1,), range(0), r"seeds=range\(0, 0\)"),
+    ],
+)
+def test_no_shots_and_no_seeds_are_refused(shots, seeds, said):
+    features, labels = clusters(3, 4)
+    with pytest.raises(ValueError, match=said):
+        few_shot_accuracy(features, labels, features, labels, shots=shots, seeds=seeds)
+
+
 def test_the_table_has_mean_and_deviation():
     lines = table({5: (0.5, 0.7), 25: (1.0, 1.0)}).splitlines()
     assert lines[1].split() == ["5", "60.00", "10.00"]
