@@ -77,7 +77,8 @@ def plan(model, optimizer, batch_size, spec, devices):
     Raises:
         ValueError: if the devices do not divide the batch or the model as the spec wants.
     """
-    mesh = mesh_shape(spec, devices)
+    checks.positive_integer(batch_size, "batch_size")
+    mesh = mesh_shape(spec, checks.positive_integer(devices, "devices"))
     replicas = mesh.get("batch", 1)
     if batch_size % replicas:
         raise ValueError(
@@ -109,16 +110,13 @@ def mesh_shape(spec, devices):
     Raises:
         ValueError: if the spec needs another number of devices.
     """
-    if spec.kind == "off":
-        return {"batch": 1}
-    if spec.mesh is None:
-        return {"batch": devices}
-    if math.prod(spec.mesh) != devices:
+    mesh = (1,) if spec.kind == "off" else spec.mesh or (devices,)
+    if math.prod(mesh) != devices:
         raise ValueError(
             f"The devices of the spec must be all there are. Received: spec='{spec}', "
             f"devices={devices}"
         )
-    return dict(zip(("batch", "model"), spec.mesh, strict=False))
+    return dict(zip(("batch", "model"), mesh, strict=False))
 
 
 def layouts(model, devices):

@@ -42,13 +42,14 @@ def run(options):
         specs = [parse(options.distribute)]
     else:
         specs = planning.layouts(model, options.devices)
-    plans = []
+    plans, refusals = [], []
     for spec in specs:
         try:
             plans.append(planning.plan(model, optimizer, options.batch, spec, options.devices))
-        except ValueError:  # a layout that does not divide is no choice, unless it was asked for
-            if options.distribute is not None:
-                raise
+        except ValueError as error:  # a layout that does not divide is no choice
+            refusals.append(error)
+    if not plans:
+        raise refusals[0]
     print(_title(options, model))
     print("\n".join(_table(plans, options.device_memory)))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import keras_vit
-from pipelines import planning
+from pipelines import cli, planning
 from pipelines.distribution.spec import Spec, parse
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -108,6 +108,9 @@ def test_rematerialised_blocks_keep_their_inputs(model):
         (6, "data", 4, "The 4 shares of 'data' must divide the batch. Received: batch_size=6"),
         (8, "model:2x2", 8, "must be all there are. Received: spec='model:2x2', devices=8"),
         (8, "model:1x4", 4, "must divide the number of heads.*Sizes that divide: 1, 2"),
+        (8, "off", 4, "must be all there are. Received: spec='off', devices=4"),
+        (0, "data", 1, "`batch_size` must be an integer of at least 1. Received: batch_size=0"),
+        (8, "data", 0, "`devices` must be an integer of at least 1. Received: devices=0"),
     ],
 )
 def test_what_does_not_divide_is_refused(model, batch, spec, devices, message):
@@ -167,6 +170,12 @@ def temporary_bytes(model, batch_size):
     labels = jax.ShapeDtypeStruct((batch_size,), "int32")
     step = jax.jit(model.train_step, donate_argnums=0).lower(state, (images, labels)).compile()
     return step.memory_analysis().temp_size_in_bytes
+
+
+def test_the_command_says_why_no_layout_is_possible(model, monkeypatch, capsys):
+    monkeypatch.setattr(planning, "model_without_values", lambda *arguments: model)
+    assert cli.main(["plan", "ViT_H14", "--batch", "7", "--devices", "4"]) == 2
+    assert "must divide the batch. Received: batch_size=7" in capsys.readouterr().err
 
 
 def command(*arguments):
