@@ -6,6 +6,7 @@ import json
 import numpy as np
 
 import keras_vit
+from keras_vit.analysis.figures import new_figure
 from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.image_model import require_spec
 from keras_vit.models.spec import ViTSpec
@@ -49,7 +50,7 @@ class Evaluation:
         return fields
 
     def summary(self):
-        """A few lines of text."""
+        """One line of text."""
         top5 = "-" if self.top5 is None else f"{self.top5:.2%}"
         return (
             f"{self.count:,} images: top-1 {self.top1:.2%}, top-5 {top5}, loss {self.loss:.4f}, "
@@ -219,13 +220,11 @@ def build_published(model_name, weights):
 
 def draw_confusion(evaluation, path):
     """Draws the confusion matrix, each row as shares of its class."""
-    from matplotlib.figure import Figure
-
     counts = evaluation.confusion
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     names = [name for name, _, _ in evaluation.per_class]
     side = min(max(4, 0.35 * len(names)), 16)
-    figure = Figure(figsize=(side + 1, side), layout="constrained")
+    figure = new_figure((side + 1, side))
     axis = figure.subplots()
     image = axis.imshow(shares, vmin=0, vmax=1, cmap="viridis")
     axis.set(xlabel="taken for", ylabel="class")

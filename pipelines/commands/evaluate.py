@@ -30,14 +30,17 @@ def add_arguments(parser):
 def run(options):
     from pipelines import evaluate
 
+    named = options.model is not None
+    if named == (options.reproduce is not None) or (options.weights and not named):
+        raise ValueError(
+            "Name the model by --model, perhaps with --weights, or a published one by --reproduce."
+        )
     entry = None
     if options.reproduce is not None:
         entry = evaluate.published(*options.reproduce)
         model = evaluate.build_published(*options.reproduce)
-    elif options.model is not None:
-        model = open_model(options.model, options.weights)
     else:
-        raise ValueError("Name the model by --model, or a published one by --reproduce.")
+        model = open_model(options.model, options.weights)
     source = evaluate.labelled(model, options.data, options.split)
     p = evaluate.probabilities(model, source, options.batch_size)
     result = evaluate.measure(p, source.labels, source.class_names)

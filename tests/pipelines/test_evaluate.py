@@ -122,9 +122,17 @@ def test_the_command_prints_and_draws(files, tmp_path, capsys):
     assert (tmp_path / "confusion.png").stat().st_size > 1000
 
 
-def test_the_command_needs_a_model(capsys):
-    assert cli.main(["evaluate", "--data", "photos/"]) == 2
-    assert "--reproduce" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--model", "a.keras", "--reproduce", "ViT_B16", "imagenet"],
+        ["--weights", "imagenet", "--reproduce", "ViT_B16", "imagenet"],
+    ],
+)
+def test_the_command_needs_one_model(words, capsys):
+    assert cli.main(["evaluate", "--data", "photos/", *words]) == 2
+    assert "or a published one by --reproduce" in capsys.readouterr().err
 
 
 def test_a_model_of_other_classes_is_refused(files):
