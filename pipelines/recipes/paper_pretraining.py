@@ -73,23 +73,8 @@ def pretrain_imagenet21k(model="ViT_B16"):
     `--data records:PATTERN` or a folder.
     """
     epochs = table_value(IMAGENET21K_EPOCHS, model, "`model.name`")
-    return Recipe(
-        model=_model(model, dropout_rate=0.1),
-        data=DataConfig(validation=0.01),
-        optimizer=OptimizerConfig(
-            learning_rate=1e-3,
-            schedule="linear",
-            final_learning_rate=1e-5,
-            warmup=10_000,
-            weight_decay=0.03,
-            clip_norm=None,
-        ),
-        objective="sigmoid",
-        head_bias=-10.0,
-        epochs=epochs,
-        batch_size=4096,
-        few_shot=True,
-    )
+    rates = {"learning_rate": 1e-3, "final_learning_rate": 1e-5}
+    return _large_data(model, 0.1, epochs, weight_decay=0.03, **rates)
 
 
 def pretrain_jft(model="ViT_B16"):
@@ -101,16 +86,16 @@ def pretrain_jft(model="ViT_B16"):
     public: give your own `--data records:PATTERN`.
     """
     epochs, learning_rate = table_value(JFT, model, "`model.name`")
+    dropout_rate = None if model.startswith("BiT") else 0.0
+    return _large_data(model, dropout_rate, epochs, learning_rate=learning_rate, weight_decay=0.1)
+
+
+def _large_data(model, dropout_rate, epochs, **optimizer):
+    """What table 3 has for both of the larger data sets: linear decay, no clipping."""
     return Recipe(
-        model=_model(model, dropout_rate=None if model.startswith("BiT") else 0.0),
+        model=_model(model, dropout_rate),
         data=DataConfig(validation=0.01),
-        optimizer=OptimizerConfig(
-            learning_rate=learning_rate,
-            schedule="linear",
-            warmup=10_000,
-            weight_decay=0.1,
-            clip_norm=None,
-        ),
+        optimizer=OptimizerConfig(schedule="linear", warmup=10_000, clip_norm=None, **optimizer),
         objective="sigmoid",
         head_bias=-10.0,
         epochs=epochs,
