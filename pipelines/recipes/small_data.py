@@ -18,8 +18,7 @@ CIFAR = {"patch_size": 4, "num_layers": 9, "num_heads": 6, "hidden_dim": 192, "m
 def fashion_mnist(model="VisionTransformer"):
     """Fashion-MNIST at 20 x 20, 10 epochs: the 10,000 images that come with the package.
 
-    Expected: about 84 % of the 10,000 test images (the quickstart trains alike). Cost: minutes on
-    two CPU cores.
+    Expected: 83.7 % of the 10,000 test images (on JAX). Cost: five minutes on one CPU core.
     """
     return Recipe(
         model=ModelConfig(model, image_size=(20, 20), channels=1, arguments=SMALL),
