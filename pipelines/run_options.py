@@ -18,7 +18,9 @@ def add_run_arguments(parser):
     parser.add_argument("--out", metavar="DIR", help="folder of the run; default runs/RECIPE")
     parser.add_argument("--resume", action="store_true", help="go on with the run in DIR")
     parser.add_argument("--save-every", type=int, metavar="N", help="batches between two states")
-    parser.add_argument("--distribute", metavar="SPEC", help="devices, such as data; see the docs")
+    parser.add_argument(
+        "--distribute", metavar="SPEC", help="data, model:BxM or fsdp:N, see docs/scaling.md"
+    )
     parser.add_argument(
         "--sweep",
         metavar="FIELD=A,B",
@@ -35,7 +37,7 @@ def run(options):
     recipe = resolve(options.recipe, _changes(options))
     if options.dry_run:
         print(_readable(options.recipe, recipe))
-        return None
+        return
     out = pathlib.Path(options.out or pathlib.Path("runs") / options.recipe)
     if options.smoke:
         from pipelines.recipes.smoke import smoke, write_images
@@ -43,27 +45,22 @@ def run(options):
         out.mkdir(parents=True, exist_ok=True)
         write_images(out / "noise.npz", recipe.model.channels)
         recipe = smoke(recipe, out / "noise.npz")
+    common = {"name": options.recipe, "save_every": options.save_every}
     if options.sweep:
         from pipelines.sweep import sweep
 
-        print(sweep(recipe, out, options.sweep, options.seeds, name=options.recipe).table())
-        return None
-    return _train(recipe, out, options)
+        common["distribute"] = options.distribute
+        print(sweep(recipe, out, options.sweep, options.seeds, **common).table())
+    else:
+        _train(recipe, out, options, common)
 
 
-def _train(recipe, out, options):
+def _train(recipe, out, options, common):
     import pipelines
     from pipelines.train import train
 
     with pipelines.distribute(options.distribute) as distribution:
-        facts = train(
-            recipe,
-            out,
-            name=options.recipe,
-            resume=options.resume,
-            save_every=options.save_every,
-            distribute=distribution,
-        )
+        facts = train(recipe, out, resume=options.resume, distribute=distribution, **common)
     best = {name: value for name, value in facts["best"].items() if name != "score"}
     print(f"Best epoch: {best}. Everything is in {out}")
 

@@ -9,6 +9,8 @@ import pathlib
 import keras
 import numpy as np
 
+import pipelines
+from keras_vit.layers import checks
 from keras_vit.weights.atomic import atomic_write
 from pipelines.recipes.config import replace
 from pipelines.recipes.overrides import override
@@ -43,7 +45,7 @@ class Sweep:
         return "\n".join(lines)
 
 
-def sweep(recipe, out, text, seeds=3, *, name=None, verbose="auto"):
+def sweep(recipe, out, text, seeds=3, *, distribute=None, **options):
     """Tries values of a field, and trains the best on all training images.
 
     The values are compared on `data.validation` of the training images, with the recipe's own seed.
@@ -56,30 +58,36 @@ def sweep(recipe, out, text, seeds=3, *, name=None, verbose="auto"):
         out: Folder; each run has its own in it, and there are `sweep.csv` and `sweep.png`.
         text: `"field=value,value"`, or `"field"` for the values of the recipe's grid.
         seeds: Integer, final runs.
-        name: The recipe's name, for the record.
-        verbose: As of `fit`.
+        distribute: As of `pipelines.distribute`, for each run.
+        **options: `name`, `save_every` and `verbose` of `train`.
 
     Returns:
         A `Sweep`.
 
     Raises:
-        ValueError: if there is no such field, or no values for it.
+        ValueError: if there is no such field, or no values for it, or nothing is held out.
 
     Example:
 
     >>> print(sweep(recipe, "runs/pets", "optimizer.learning_rate=.003,.01").table())
     """
+    checks.positive_integer(seeds, "seeds")
+    if not recipe.data.validation:
+        raise ValueError(
+            "A sweep compares values on held-out images, a share of those to train on. Received: "
+            f"data.validation={recipe.data.validation}"
+        )
     field, values = _values(recipe, text)
     out = pathlib.Path(out)
     tried = {}
     for value in values:
         held_out = replace(override(recipe, {field: value}), data={"dev": True})
-        tried[value] = _accuracy(held_out, out / f"try-{value}", name, verbose)
+        tried[value] = _accuracy(held_out, out / f"try-{value}", distribute, options)
     chosen = max(tried, key=tried.get)
     accuracies = []
     for seed in range(seeds):
         final = replace(override(recipe, {field: chosen}), seed=seed)
-        accuracies.append(_accuracy(final, out / f"final-{seed}", name, verbose))
+        accuracies.append(_accuracy(final, out / f"final-{seed}", distribute, options))
     result = Sweep(field, tried, chosen, tuple(accuracies))
     _write(result, out)
     return result
@@ -101,8 +109,9 @@ def _values(recipe, text):
     return field, found
 
 
-def _accuracy(recipe, folder, name, verbose):
-    facts = train(recipe, folder, name=name, resume=folder.exists(), verbose=verbose)
+def _accuracy(recipe, folder, distribute, options):
+    with pipelines.distribute(distribute) as d:
+        facts = train(recipe, folder, resume=folder.exists(), distribute=d, **options)
     _forget()
     return facts["history"][-1]["val_accuracy"]
 

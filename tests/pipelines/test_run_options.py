@@ -11,7 +11,10 @@ pytest.importorskip("tensorflow")
 
 from quick_compilation import quickly
 
+import pipelines
 from pipelines import cli, sweep
+from pipelines.distribution.engine import Engine
+from pipelines.distribution.spec import parse
 from pipelines.recipes import resolve, smoke
 from pipelines.recipes.config import replace
 
@@ -50,6 +53,7 @@ def test_a_dry_run_prints_notes_and_fields(capsys):
         (["pretrain", "fashion_mnist", "--model.name=ViT"], "'VisionTransformer'"),
         (["pretrain", "fashion_mnist", "--model.arguments.heads=2"], "heads=2"),
         (["pretrain", "fashion_mnist", "--sweep", "batch_size"], "needs values"),
+        (["pretrain", "fashion_mnist", "--sweep", "seed=1", "--data.validation=0"], "held-out"),
     ],
 )
 def test_mistakes_are_said_in_a_sentence(words, said, tmp_path, capsys):
@@ -58,13 +62,14 @@ def test_mistakes_are_said_in_a_sentence(words, said, tmp_path, capsys):
     assert error.startswith("keras-vit: error: ") and said in error
 
 
-def fake_train(accuracies):
+def fake_train(accuracies, given=None):
     """In the place of `train`: accuracies by learning rate and seed; what was run is listed."""
-    runs = []
+    runs, given = [], [] if given is None else given
 
     def train(recipe, folder, **options):
         folder.mkdir(parents=True, exist_ok=True)
         runs.append((folder.name, recipe.data.dev, recipe.seed, options["resume"]))
+        given.append({name: options[name] for name in options if name != "resume"})
         score = accuracies[recipe.optimizer.learning_rate] + recipe.seed / 10
         return {"history": [{"val_accuracy": 0.0}, {"val_accuracy": score}]}
 
@@ -103,6 +108,28 @@ def test_a_sweep_without_values_takes_the_recipes(tmp_path, monkeypatch):
     result = sweep.sweep(resolve("augreg_finetune"), tmp_path, "optimizer.learning_rate", seeds=1)
     assert list(result.tried) == ["0.001", "0.003", "0.01"]
     assert result.chosen == "0.001"
+
+
+def test_the_options_of_the_command_reach_every_run_of_a_sweep(tmp_path, monkeypatch, capsys):
+    given = []
+    train, _ = fake_train({0.001: 0.3, 0.003: 0.2, 0.01: 0.1}, given)
+    monkeypatch.setattr(sweep, "train", train)
+    monkeypatch.setattr(sweep, "_forget", lambda: None)
+    engines = []
+
+    def distribute(spec):
+        engines.append(Engine(parse(spec)))
+        return engines[-1]
+
+    monkeypatch.setattr(pipelines, "distribute", distribute, raising=False)
+    words = ["finetune", "augreg_finetune", "--sweep", "optimizer.learning_rate", "--seeds=1"]
+    words += ["--distribute", "data", "--save-every", "5", "--out", str(tmp_path)]
+    assert cli.main(words) == 0
+    assert [engine.spec.kind for engine in engines] == ["data"] * 4  # three values, one seed
+    common = {"name": "augreg_finetune", "save_every": 5}
+    assert given == [{**common, "distribute": engine} for engine in engines]
+    with pytest.raises(ValueError, match="seeds=0"):
+        sweep.sweep(resolve("augreg_finetune"), tmp_path, "optimizer.learning_rate", seeds=0)
 
 
 @pytest.mark.skipif(
