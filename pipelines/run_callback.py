@@ -18,6 +18,25 @@ class Terminated(SystemExit):
     """The run was asked to stop and has saved its state."""
 
 
+class LossOfImages(keras.callbacks.Callback):
+    """Makes `val_loss` that of the images where no metric has it, as for masked patches.
+
+    Keras's is the mean over all rows, of which those that fill up the last batch have the loss 0.
+
+    Args:
+        images: Integer, how many are validated on.
+        batch_size: Integer.
+    """
+
+    def __init__(self, images, batch_size):
+        super().__init__()
+        self.rows_per_image = -(-images // batch_size) * batch_size / images
+
+    def on_epoch_end(self, epoch, logs=None):
+        if "val_loss" in logs:
+            logs["val_loss"] *= self.rows_per_image
+
+
 class RunCallback(keras.callbacks.Callback):
     """Saves what `--resume` needs, and stops what has gone wrong.
 

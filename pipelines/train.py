@@ -9,11 +9,12 @@ import threading
 import keras
 
 import keras_vit
+from keras_vit.layers import checks
 from pipelines import building, run_state
 from pipelines.averages import EvaluateAverages, averaged, not_finalized
 from pipelines.curves import draw_curves
 from pipelines.recipes.bit_hyperrule import apply_rule
-from pipelines.run_callback import RunCallback
+from pipelines.run_callback import LossOfImages, RunCallback
 from pipelines.run_data import open_data
 from pipelines.run_folder import RunFolder
 
@@ -43,20 +44,29 @@ def train(
             state there it begins anew; one that has ended is left as it is.
         save_every: Integer, batches between two states; None is ten minutes. A state is also saved
             at the end of every epoch, and before the process ends by SIGTERM.
-        distribute: What `with pipelines.distribute(...) as d` gave, or None.
+        distribute: What `with pipelines.distribute(...) as d` gave, in one process; or None.
         verbose: As of `fit`.
 
     Returns:
         The facts of the run: `history`, a list of dicts, one an epoch; `best`; `position`.
 
     Raises:
-        ValueError: if the recipe, data and folder do not fit together, or the loss is no number.
+        ValueError: if the recipe, data and folder do not fit together, the loss is no number, or
+            there are several processes.
         Terminated: after SIGTERM.
 
     Example:
 
     >>> facts = train(pipelines.recipes.resolve("fashion_mnist"), "runs/fashion_mnist")
     """
+    if distribute is not None and distribute.hosts > 1:
+        raise ValueError(
+            "A run is of one process, since all would write to its folder. Received: "
+            f"{distribute.hosts} processes. With several, call `fit` in a script of your own, as "
+            "docs/scaling.md shows."
+        )
+    if save_every is not None:
+        checks.positive_integer(save_every, "save_every")
     folder = RunFolder(out)
     data = open_data(recipe) if data is None else data
     if recipe.rule == "bit":
@@ -130,10 +140,21 @@ class Run:
             epochs=epoch + epochs,
             steps_per_epoch=batches,
             class_weight=weights,
-            callbacks=[counter, EvaluateAverages(), *self._few_shot(), self.callback],
+            callbacks=[
+                counter,
+                EvaluateAverages(),
+                *self._few_shot(),
+                *self._mended(),
+                self.callback,
+            ],
             shuffle=False,  # it is shuffled already
             verbose=self.verbose,
         )
+
+    def _mended(self):
+        if self.recipe.objective != "masked_patch" or self.data.validation is None:
+            return []
+        return [LossOfImages(self.data.validation.count, self.recipe.batch_size)]
 
     def _few_shot(self):
         if not self.recipe.few_shot:

@@ -18,7 +18,8 @@ from run_in_process import recipe
 
 import keras_vit
 from pipelines import run_state
-from pipelines.recipes import smoke
+from pipelines.distribution.engine import Engine
+from pipelines.recipes import resolve, smoke
 from pipelines.recipes.config import replace
 from pipelines.run_callback import RunCallback, Terminated
 from pipelines.train import train
@@ -107,6 +108,15 @@ def test_validation_counts_every_image_once(whole):
     np.testing.assert_allclose(last["val_accuracy"], (p.argmax(1) == labels).mean(), rtol=1e-6)
 
 
+def test_the_loss_of_masked_patches_is_that_of_the_images(tmp_path):
+    smoke.write_images(tmp_path / "images.npz")
+    small = smoke.smoke(resolve("masked_patch"), tmp_path / "images.npz")
+    with quickly():
+        (row,) = train(small, tmp_path / "run", verbose=0)["history"]
+    # After two small updates all 512 colours are nearly alike. 10 images in batches of 8.
+    np.testing.assert_allclose([row["loss"], row["val_loss"]], np.log(512), rtol=0.01)
+
+
 def test_sigterm_saves_and_the_run_goes_on_to_the_same_end(whole, monkeypatch):
     folder, facts = whole
     small = recipe(folder.parent / "images.npz", few_shot=True)
@@ -162,6 +172,17 @@ def test_what_may_not_be_resumed(whole):
     with pytest.raises(ValueError, match="optimizer.learning_rate was 0.001 and is 0.5"):
         train(changed, folder, resume=True, verbose=0)
     assert train(small, folder, resume=True, verbose=0)["history"] == facts["history"]
+
+
+def test_several_processes_may_not_write_to_one_folder(whole, tmp_path):
+    small = recipe(whole[0].parent / "images.npz")
+    several = Engine(processes=2)
+    several.hosts = 2
+    with pytest.raises(ValueError, match="of one process.*2 processes.*docs/scaling.md"):
+        train(small, tmp_path / "run", distribute=several)
+    with pytest.raises(ValueError, match="save_every=0"):
+        train(small, tmp_path / "run", save_every=0)
+    assert not (tmp_path / "run").exists()
 
 
 def test_labels_are_checked_before_anything_is_trained(tmp_path):
