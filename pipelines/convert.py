@@ -1,13 +1,12 @@
 """Weights from one format to another."""
 
-import os
 import pathlib
-import uuid
 
 import keras_vit
 from keras_vit.applications.facts import CONSTRUCTORS
 from keras_vit.applications.from_file import model_from_file
 from keras_vit.layers import checks
+from keras_vit.weights.atomic import atomic_path
 
 FORMATS = ("google", "timm", "huggingface", "keras", "h5")
 ENDINGS = {".npz": "google", ".keras": "keras", ".weights.h5": "h5"}
@@ -65,14 +64,8 @@ def write(model, destination, format):
     if format not in ("keras", "h5"):
         keras_vit.save_weights(model, destination, format)
         return
-    path = pathlib.Path(destination)
-    ending = ".keras" if format == "keras" else ".weights.h5"
-    beside = path.with_name(f".{uuid.uuid4().hex}{ending}")
-    try:
+    with atomic_path(destination) as beside:
         (model.save if format == "keras" else model.save_weights)(beside)
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _named(name, source, image_size, source_grid):

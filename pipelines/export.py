@@ -1,12 +1,9 @@
 """Models for serving: pixels in, probabilities out, without Keras and without this library."""
 
-import contextlib
 import dataclasses
 import json
-import os
 import pathlib
 import shutil
-import uuid
 
 import keras
 import numpy as np
@@ -17,7 +14,7 @@ from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.image_model import require_spec
 from keras_vit.models.rebuild import FIRST_LAYERS, rebuild
 from keras_vit.models.spec import ViTSpec
-from keras_vit.weights.atomic import atomic_write
+from keras_vit.weights.atomic import atomic_path, atomic_write
 from pipelines.export_formats import INPUT, OUTPUT, can_run, checked_format
 
 TOLERANCE = 1e-4  # of probabilities, between the model and what was written
@@ -56,7 +53,7 @@ def export(model, path, format):
     served = serving_model(model)
     trials = _trials(served)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _replacing(path) as beside:
+    with atomic_path(path) as beside:
         kind.write(served, beside)
         difference = _difference(trials, beside, kind) if can_run(kind) else None
         if difference is not None and not difference <= TOLERANCE:
@@ -64,6 +61,8 @@ def export(model, path, format):
                 f"What was written as {format!r} differs from the model by {difference:.1e} in its "
                 f"probabilities, more than {TOLERANCE}, and was not kept."
             )
+        if path.is_dir():
+            shutil.rmtree(path)  # an older one, as `_check_path` has seen
     with atomic_write(path.with_name(f"{path.name}.json")) as file:
         file.write(json.dumps(description(spec), indent=1).encode())
     return difference
@@ -162,18 +161,3 @@ def _check_path(path, format, kind):
 
 def _is_saved_model(path):
     return (path / "saved_model.pb").exists()
-
-
-@contextlib.contextmanager
-def _replacing(path):
-    """A path beside, whose file or folder takes the place of `path` if the block ends well."""
-    beside = path.with_name(f".{uuid.uuid4().hex}{path.suffix}")
-    try:
-        yield beside
-        if path.is_dir():
-            shutil.rmtree(path)
-        os.replace(beside, path)
-    finally:
-        if beside.is_dir():
-            shutil.rmtree(beside)
-        beside.unlink(missing_ok=True)

@@ -3,11 +3,9 @@
 import csv
 import io
 import json
-import os
 import pathlib
-import uuid
 
-from keras_vit.weights.atomic import atomic_write
+from keras_vit.weights.atomic import atomic_path, atomic_write
 
 
 class RunFolder:
@@ -54,12 +52,8 @@ class RunFolder:
 
     def save_model(self, model, name):
         """Writes a `.keras` file, complete or not at all."""
-        beside = self.path / f".{uuid.uuid4().hex}.keras"
-        try:
+        with atomic_path(self.path / name) as beside:
             model.save(beside)
-            os.replace(beside, self.path / name)
-        finally:
-            beside.unlink(missing_ok=True)
 
     def sweep(self):
         """Removes what a process left that was killed while it wrote."""

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import shutil
 import uuid
 from collections.abc import Iterator
 
@@ -34,4 +35,34 @@ def atomic_write(path: str | os.PathLike) -> Iterator:
             os.fsync(file.fileno())
         os.replace(beside, path)
     finally:
+        beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | os.PathLike) -> Iterator[pathlib.Path]:
+    """A path beside `path` whose file takes its place when the block ends without an error.
+
+    For writers that open the file by themselves, or write a folder. Its name ends as that of
+    `path`, by which Keras and others tell the format.
+
+    Args:
+        path: Where the file or folder shall be. An existing file stays until the new one is
+            complete; a folder that is not empty is not replaced.
+
+    Yields:
+        The path to write to.
+
+    Example:
+
+    >>> with atomic_path("model.keras") as beside:
+    ...     model.save(beside)
+    """
+    path = pathlib.Path(path)
+    beside = path.with_name(f".{uuid.uuid4().hex}.{path.name}")
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        if beside.is_dir():
+            shutil.rmtree(beside)
         beside.unlink(missing_ok=True)

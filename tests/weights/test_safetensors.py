@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from keras_vit.weights import safetensors
-from keras_vit.weights.atomic import atomic_write
+from keras_vit.weights.atomic import atomic_path, atomic_write
 
 
 def put(path, header, buffer=b""):
@@ -246,3 +246,29 @@ def test_success_replaces_it_and_keeps_ordinary_permissions(tmp_path):
     assert path.read_bytes() == b"new"
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(plain.stat().st_mode)
     assert sorted(os.listdir(tmp_path)) == ["file", "plain"]
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_path_takes_the_place_of_another_when_it_is_complete(folder, tmp_path):
+    path = tmp_path / "model.weights.h5"
+
+    def write(beside, text):
+        assert beside.parent == tmp_path and beside.name.endswith(".model.weights.h5")
+        if folder:
+            beside.mkdir()
+            beside = beside / "part"
+        beside.write_text(text)
+
+    with pytest.raises(RuntimeError), atomic_path(path) as beside:
+        write(beside, "half")
+        raise RuntimeError
+    assert os.listdir(tmp_path) == []
+    with atomic_path(path) as beside:
+        write(beside, "whole")
+        assert not path.exists()
+    assert os.listdir(tmp_path) == [path.name]
+    assert (path / "part" if folder else path).read_text() == "whole"
+    if folder:
+        with pytest.raises(OSError), atomic_path(path) as beside:
+            write(beside, "other")
+        assert os.listdir(tmp_path) == [path.name]
