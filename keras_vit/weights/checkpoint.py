@@ -200,6 +200,29 @@ def facts_from_weights(weights: Mapping[str, np.ndarray]) -> dict:
     return facts
 
 
+def checked_heads(num_heads: int, hidden_dim: int) -> int:
+    """The number of heads.
+
+    Raises:
+        ValueError: if it does not divide the hidden size.
+    """
+    if num_heads < 1 or hidden_dim % num_heads:
+        raise ValueError(
+            f"`num_heads` must divide the hidden size {hidden_dim}. Received: num_heads={num_heads}"
+        )
+    return num_heads
+
+
+def grid_of_size(facts: Mapping) -> tuple[int, int] | None:
+    """The grid of patches that an image size among the facts implies; None where it does not tell.
+
+    The grid of a hybrid takes more than a division; the rule for squares serves the published.
+    """
+    if facts.get("resnet") is not None or "image_size" not in facts:
+        return None
+    return tuple(i // p for i, p in zip(facts["image_size"], facts["patch_size"], strict=True))
+
+
 def _size(weights, path, axis):
     return shape_of(weights, path)[axis] if path in weights else None
 

@@ -150,7 +150,9 @@ def read(
     )
     check_top(facts, config or {})
     prefix = int(found["class_token"]) + found["num_registers"]
-    return checkpoint.assemble(weights, facts, unused, {prefix}, grid or _grid(facts))
+    return checkpoint.assemble(
+        weights, facts, unused, {prefix}, grid or checkpoint.grid_of_size(facts)
+    )
 
 
 def write(weights: Mapping[str, np.ndarray], facts: Mapping) -> dict[str, np.ndarray]:
@@ -285,18 +287,7 @@ def _num_heads(said, width):
             f"config.json: read the folder, or pass `num_heads`. Received: num_heads=None, "
             f"hidden_dim={width}"
         )
-    if heads < 1 or width % heads:
-        raise ValueError(
-            f"`num_heads` must divide the hidden size {width}. Received: num_heads={heads}"
-        )
-    return heads
-
-
-def _grid(facts):
-    # The grid of a hybrid takes more than a division; the rule for squares serves the published.
-    if facts.get("resnet") is not None or "image_size" not in facts:
-        return None
-    return tuple(i // p for i, p in zip(facts["image_size"], facts["patch_size"], strict=True))
+    return checkpoint.checked_heads(heads, width)
 
 
 # Writing.

@@ -139,7 +139,7 @@ def read(
         **{"weights": found, "arguments": given, "config.json": configured, "metadata": recorded},
     )
     prefix = int(found["class_token"]) + found["num_registers"]
-    grid = grid or _grid(facts)
+    grid = grid or checkpoint.grid_of_size(facts)
     return checkpoint.assemble(weights, facts, unused, {0, prefix}, grid)
 
 
@@ -236,13 +236,6 @@ def _configured(config):
     return facts
 
 
-def _grid(facts):
-    # The grid of a hybrid takes more than a division; the rule for squares serves the published.
-    if facts.get("resnet") is not None or "image_size" not in facts:
-        return None
-    return tuple(i // p for i, p in zip(facts["image_size"], facts["patch_size"], strict=True))
-
-
 def _num_heads(said, matched, width, sources, arrays):
     heads = said.get("num_heads")
     if heads is None and "qk_norm" in matched:
@@ -253,11 +246,7 @@ def _num_heads(said, matched, width, sources, arrays):
             "A checkpoint in timm's names does not tell how many heads its attention has: pass "
             f"`num_heads`. Received: num_heads=None, hidden_dim={width}"
         )
-    if heads < 1 or width % heads:
-        raise ValueError(
-            f"`num_heads` must divide the hidden size {width}. Received: num_heads={heads}"
-        )
-    return heads
+    return checkpoint.checked_heads(heads, width)
 
 
 # Writing.
