@@ -21,14 +21,15 @@ from pipelines.recipes.config import replace
 
 def test_a_smoke_run_of_the_command(tmp_path, capsys):
     out = tmp_path / "run"
+    words = ["pretrain", "masked_patch", "--smoke", "--out", str(out)]
     with quickly():
-        assert cli.main(["pretrain", "masked_patch", "--smoke", "--out", str(out)]) == 0
+        assert cli.main([*words, "--distribute", "data"]) == 0  # here of one device
     assert "Best epoch" in capsys.readouterr().out
     assert (out / "final.keras").exists()
     config = json.loads((out / "config.json").read_text())
     assert config["config"]["objective"] == "masked_patch"
     # A run goes on only where it is asked to.
-    assert cli.main(["pretrain", "masked_patch", "--smoke", "--out", str(out)]) == 2
+    assert cli.main(words) == 2
     assert "--resume" in capsys.readouterr().err
 
 
