@@ -5,7 +5,7 @@ one. `pipelines.load` takes any source and augmentation.
 """
 
 from pipelines._tensorflow import tf
-from pipelines.crops import random_boxes, resized_crops, whole_boxes
+from pipelines.images.crops import random_boxes, resized_crops, whole_boxes
 
 
 def training_batches(images, labels, image_size, batch_size, seed, smallest_crop=0.8):

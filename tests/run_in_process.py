@@ -11,8 +11,8 @@ import time
 
 from pipelines.recipes import resolve, smoke
 from pipelines.recipes.config import replace
-from pipelines.run_callback import RunCallback
-from pipelines.train import train
+from pipelines.runs.callback import RunCallback
+from pipelines.runs.train import train
 
 
 def recipe(images, **changes):

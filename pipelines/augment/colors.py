@@ -6,7 +6,7 @@ from. Results are cut to whole numbers and not rounded, as in the recipes' own c
 
 from pipelines._tensorflow import tf
 from pipelines.augment.patches import rectangle
-from pipelines.decoding import grey
+from pipelines.images.decoding import grey
 
 
 def auto_contrast(image):

@@ -38,7 +38,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    from pipelines.check_data import check_data, plot_sizes
+    from pipelines.collections.check_data import check_data, plot_sizes
 
     report = check_data(options.source, progress=not options.quiet)
     for line in lines(report, None if options.list else 10):
@@ -48,7 +48,7 @@ def run(options):
     if options.preview and report.bad:
         print(f"did not draw {options.preview}: some images cannot be decoded")
     elif options.preview:
-        from pipelines.preview import preview
+        from pipelines.collections.preview import preview
 
         figure = preview(options.source, options.image_size, options.augment, options.seed)
         _save(figure, options.preview)

@@ -4,8 +4,8 @@ Formats: google (.npz), timm and huggingface (.safetensors or a folder), keras (
 model) and h5 (.weights.h5).
 """
 
-from pipelines.convert import FORMATS, convert
-from pipelines.open_model import size
+from pipelines.model_files.convert import FORMATS, convert
+from pipelines.model_files.open_model import size
 
 EXAMPLE = "keras-vit convert ViT-B_16.npz vit_b16.keras"
 

@@ -6,7 +6,7 @@ top-1 with the published one; the exit status is 1 where they differ by more tha
 
 import json
 
-from pipelines.open_model import add_weights_argument, open_model
+from pipelines.model_files.open_model import add_weights_argument, open_model
 
 EXAMPLE = "keras-vit evaluate --model runs/fashion_mnist/final.keras --data fashion_mnist"
 TOLERANCE = 0.1  # per cent, between a published top-1 and ours
@@ -28,7 +28,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    from pipelines import evaluate
+    from pipelines.evaluation import evaluate
 
     named = options.model is not None
     if named == (options.reproduce is not None) or (options.weights and not named):

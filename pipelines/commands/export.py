@@ -5,8 +5,8 @@ JSON. What was written is run and compared with the model, where a package that 
 installed.
 """
 
-from pipelines.export_formats import FORMATS
-from pipelines.open_model import add_weights_argument, open_model, size
+from pipelines.model_files.export_formats import FORMATS
+from pipelines.model_files.open_model import add_weights_argument, open_model, size
 
 EXAMPLE = "keras-vit export my_run.keras --format saved_model --out serving/1"
 
@@ -22,7 +22,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    from pipelines.export import export
+    from pipelines.model_files.export import export
 
     model = open_model(options.model, options.weights, options.image_size)
     difference = export(model, options.out, options.format)

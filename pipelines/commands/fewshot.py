@@ -5,7 +5,7 @@ For each number of shots: the mean and the standard deviation over the seeds.
 
 import json
 
-from pipelines.open_model import add_model_arguments, open_model
+from pipelines.model_files.open_model import add_model_arguments, open_model
 
 EXAMPLE = "keras-vit fewshot --model runs/fashion_mnist/final.keras --data fashion_mnist"
 
@@ -23,8 +23,8 @@ def add_arguments(parser):
 
 
 def run(options):
-    from pipelines.fewshot import table
-    from pipelines.fewshot_sources import few_shot
+    from pipelines.evaluation.fewshot import table
+    from pipelines.evaluation.fewshot_sources import few_shot
 
     accuracies = few_shot(
         open_model(options.model, options.weights),

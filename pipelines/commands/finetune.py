@@ -4,7 +4,7 @@ Recipes are functions in `pipelines/recipes`, with the paper, the cost and the a
 --dry-run prints them with all fields. Any field is changed as --optimizer.learning_rate=3e-4.
 """
 
-from pipelines.run_options import add_run_arguments, run
+from pipelines.runs.options import add_run_arguments, run
 
 EXAMPLE = "keras-vit finetune finetune_pets --weights ViT-B_16.npz --data tfds:oxford_iiit_pet"
 TAKES_OVERRIDES = True

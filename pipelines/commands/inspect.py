@@ -4,7 +4,7 @@ Filters, similarity of positions; with images attention distance, rollout, the h
 block and the representations. The page opens in a browser without a server.
 """
 
-from pipelines.open_model import add_weights_argument, open_model, size
+from pipelines.model_files.open_model import add_weights_argument, open_model, size
 
 EXAMPLE = "keras-vit inspect ViT_B16 --weights imagenet --images photos/ --out inside"
 
@@ -33,7 +33,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    from pipelines.inspection import inspect
+    from pipelines.inspection.inspect import inspect
 
     model = open_model(options.model, options.weights, options.image_size)
     page = inspect(

@@ -6,7 +6,7 @@ by the source that the details name, with its own implementation and crops.
 
 import json
 
-from pipelines.model_table import model_rows
+from pipelines.model_files.model_table import model_rows
 
 EXAMPLE = "keras-vit models ViT_B16"
 

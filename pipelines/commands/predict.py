@@ -2,7 +2,7 @@
 
 import json
 
-from pipelines.open_model import add_model_arguments, open_model
+from pipelines.model_files.open_model import add_model_arguments, open_model
 
 EXAMPLE = "keras-vit predict photo.jpg --model ViT_B16 --weights imagenet"
 
@@ -21,7 +21,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    from pipelines.predict import image_files, predict
+    from pipelines.evaluation.predict import image_files, predict
 
     files = image_files(options.images)  # before the model, which may take long to load
     model = open_model(options.model, options.weights)

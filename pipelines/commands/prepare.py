@@ -25,7 +25,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    from pipelines.prepare import prepare
+    from pipelines.collections.prepare import prepare
     from pipelines.sources.grammar import open_source
 
     train = open_source(options.source, "train")

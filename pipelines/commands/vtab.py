@@ -22,7 +22,7 @@ def add_arguments(parser):
 
 
 def run(options):
-    from pipelines import vtab
+    from pipelines.evaluation import vtab
 
     changes = split_arguments(options.overrides)
     if options.weights is not None:

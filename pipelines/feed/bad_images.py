@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from pipelines._tensorflow import tf
-from pipelines.decoding import decode, fault, tensorflow_reason
+from pipelines.images.decoding import decode, fault, tensorflow_reason
 
 
 @dataclasses.dataclass(frozen=True)

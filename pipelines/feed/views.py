@@ -1,8 +1,8 @@
 """One image as the model is trained or evaluated on it."""
 
 from pipelines._tensorflow import tf
-from pipelines.crops import evaluation_view
-from pipelines.decoding import decode, decode_crop, to_channels
+from pipelines.images.crops import evaluation_view
+from pipelines.images.decoding import decode, decode_crop, to_channels
 
 
 def training_view(data, encoded, augment, seed, spec):

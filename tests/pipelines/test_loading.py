@@ -14,9 +14,9 @@ import pipelines
 from keras_vit.models.preprocessing import Preprocessing
 from pipelines._tensorflow import tf
 from pipelines.augment import Augment
+from pipelines.collections.prepare import prepare
 from pipelines.feed.targets import Targets
 from pipelines.loading import evaluation_data
-from pipelines.prepare import prepare
 from pipelines.sources import open_source
 from pipelines.sources.arrays import arrays
 from pipelines.sources.records import records

@@ -58,7 +58,7 @@ def test_evaluation_stops_too_where_the_first_or_last_image_is_bad(tmp_path, num
 
 
 def test_a_stream_names_what_it_can(tmp_path):
-    from pipelines.prepare import prepare
+    from pipelines.collections.prepare import prepare
 
     root = write_folder(tmp_path / "photos", {"a": range(3), "b": range(3)})
     prepare(open_source(root), tmp_path / "r", 2, progress=False)
@@ -79,7 +79,7 @@ def _records(path):
 
 @pytest.mark.parametrize("cache", [0, 2**31])
 def test_damaged_records_are_an_error_and_not_the_end(tmp_path, cache):
-    from pipelines.prepare import prepare
+    from pipelines.collections.prepare import prepare
 
     root = write_folder(tmp_path / "photos", {"a": range(3), "b": range(3)})
     prepare(open_source(root), tmp_path / "r", 1, progress=False)

@@ -9,7 +9,7 @@ from image_files import model_of, place, values, write_folder
 from tf_data import once
 
 import pipelines
-from pipelines.prepare import prepare
+from pipelines.collections.prepare import prepare
 from pipelines.sources import open_source
 
 pytestmark = once

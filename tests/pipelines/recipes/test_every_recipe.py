@@ -10,10 +10,10 @@ pytest.importorskip("tensorflow")
 
 from quick_compilation import quickly
 
-from pipelines import building
 from pipelines.recipes import NAMES, resolve
 from pipelines.recipes.smoke import smoke, write_images
-from pipelines.run_data import open_data
+from pipelines.runs import building
+from pipelines.runs.data import open_data
 
 
 @pytest.fixture(scope="module")

@@ -157,8 +157,8 @@ def test_the_papers_tables():
     ],
 )
 def test_bits_rule(count, steps, warmup, drops):
-    from pipelines.building import make_schedule
     from pipelines.recipes.bit_hyperrule import apply_rule
+    from pipelines.runs.building import make_schedule
 
     recipe = apply_rule(resolve("bit_hyperrule"), count)
     assert recipe.steps == steps

@@ -1,0 +1,1 @@
+"""Care for collections of images: checking, previewing, rewriting as TFRecords."""

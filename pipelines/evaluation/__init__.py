@@ -1,0 +1,1 @@
+"""What a trained model is worth: predictions, accuracies, few-shot, VTAB."""

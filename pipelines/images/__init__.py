@@ -1,0 +1,1 @@
+"""Stored images to pixels: decoding by content, orientation, crops."""

@@ -1,0 +1,1 @@
+"""The page that shows what a model sees in an image."""

@@ -1,0 +1,1 @@
+"""Models as files: opening, converting, exporting, the table of all of them."""

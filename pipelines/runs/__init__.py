@@ -1,0 +1,1 @@
+"""Training runs that are recorded, resumed and swept."""

@@ -1,0 +1,144 @@
+"""The paper's way to a hyper-parameter: chosen on held-out images, then trained on all of them."""
+
+import csv
+import dataclasses
+import gc
+import io
+import pathlib
+
+import keras
+import numpy as np
+
+import pipelines
+from keras_vit.layers import checks
+from keras_vit.weights.atomic import atomic_write
+from pipelines.recipes.config import replace
+from pipelines.recipes.overrides import override
+from pipelines.runs.train import train
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """What a sweep found.
+
+    Attributes:
+        field: Name of the field.
+        tried: `{value: accuracy on the held-out images}`, values as text.
+        chosen: The value of the highest accuracy; of equal ones the first.
+        accuracies: Tuple of floats, of the runs on all training images, one a seed.
+    """
+
+    field: str
+    tried: dict
+    chosen: str
+    accuracies: tuple
+
+    def table(self):
+        """Lines of text: each value, then mean and standard deviation of the final runs."""
+        lines = [f"{self.field:<28} held-out accuracy"]
+        for value, accuracy in self.tried.items():
+            mark = "  <- chosen" if value == self.chosen else ""
+            lines.append(f"{value:<28} {accuracy:.2%}{mark}")
+        mean, deviation = np.mean(self.accuracies), np.std(self.accuracies)
+        runs = len(self.accuracies)
+        lines.append(f"trained on all, {runs} seeds: {mean:.2%} +- {deviation:.2%}")
+        return "\n".join(lines)
+
+
+def sweep(recipe, out, text, seeds=3, *, distribute=None, **options):
+    """Tries values of a field, and trains the best on all training images.
+
+    The values are compared on `data.validation` of the training images, with the recipe's own seed.
+    The best is then trained with seeds 0, 1 and so on, on all training images, and measured on the
+    source's own validation or test images. Runs that are complete are not run again, and one that
+    was stopped goes on.
+
+    Args:
+        recipe: A `Recipe`.
+        out: Folder; each run has its own in it, and there are `sweep.csv` and `sweep.png`.
+        text: `"field=value,value"`, or `"field"` for the values of the recipe's grid.
+        seeds: Integer, final runs.
+        distribute: As of `pipelines.distribute`, for each run.
+        **options: `name`, `save_every` and `verbose` of `train`.
+
+    Returns:
+        A `Sweep`.
+
+    Raises:
+        ValueError: if there is no such field, or no values for it, or nothing is held out.
+
+    Example:
+
+    >>> print(sweep(recipe, "runs/pets", "optimizer.learning_rate=.003,.01").table())
+    """
+    checks.positive_integer(seeds, "seeds")
+    if not recipe.data.validation:
+        raise ValueError(
+            "A sweep compares values on held-out images, a share of those to train on. Received: "
+            f"data.validation={recipe.data.validation}"
+        )
+    field, values = _values(recipe, text)
+    out = pathlib.Path(out)
+    tried = {}
+    for value in values:
+        held_out = replace(override(recipe, {field: value}), data={"dev": True})
+        tried[value] = _accuracy(held_out, out / f"try-{value}", distribute, options)
+    chosen = max(tried, key=tried.get)
+    accuracies = []
+    for seed in range(seeds):
+        final = replace(override(recipe, {field: chosen}), seed=seed)
+        accuracies.append(_accuracy(final, out / f"final-{seed}", distribute, options))
+    result = Sweep(field, tried, chosen, tuple(accuracies))
+    _write(result, out)
+    return result
+
+
+def _values(recipe, text):
+    field, equals, values = text.partition("=")
+    found = [value for value in values.split(",") if value]
+    if not equals:
+        found = [str(value) for value in recipe.grid.get(field, ())]
+    if not found:
+        known = ", ".join(recipe.grid) or "none"
+        raise ValueError(
+            "A sweep needs values, field=value,value; the recipe has values of its own for: "
+            f"{known}. Received: {text!r}"
+        )
+    for value in found:
+        override(recipe, {field: value})  # a wrong one is said before anything is trained
+    return field, found
+
+
+def _accuracy(recipe, folder, distribute, options):
+    with pipelines.distribute(distribute) as d:
+        facts = train(recipe, folder, resume=folder.exists(), distribute=d, **options)
+    _forget()
+    return facts["history"][-1]["val_accuracy"]
+
+
+def _forget():
+    """Frees what Keras keeps of a model that is done: memory would grow from run to run."""
+    keras.backend.clear_session()
+    gc.collect()
+
+
+def _write(result, out):
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["run", result.field, "accuracy"])
+    writer.writerows(["held-out", value, accuracy] for value, accuracy in result.tried.items())
+    writer.writerows(["final", result.chosen, accuracy] for accuracy in result.accuracies)
+    with atomic_write(out / "sweep.csv") as file:
+        file.write(text.getvalue().encode())
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError:
+        return
+    figure = Figure(figsize=(5, 3.5), layout="constrained")
+    axis = figure.subplots()
+    axis.plot(list(result.tried), list(result.tried.values()), marker="o", label="held-out")
+    finals = [result.chosen] * len(result.accuracies)
+    axis.plot(finals, result.accuracies, "x", label="trained on all")
+    axis.set(xlabel=result.field, ylabel="accuracy")
+    axis.legend()
+    figure.savefig(out / "sweep.png", dpi=100)

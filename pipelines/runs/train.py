@@ -1,0 +1,259 @@
+"""One run of training: from a recipe to a folder with a model, and on from where it stopped."""
+
+import contextlib
+import importlib.metadata
+import json
+import signal
+import threading
+
+import keras
+
+import keras_vit
+from keras_vit.layers import checks
+from pipelines.recipes.bit_hyperrule import apply_rule
+from pipelines.runs import building
+from pipelines.runs import state as run_state
+from pipelines.runs.averages import EvaluateAverages, averaged, not_finalized
+from pipelines.runs.callback import LossOfImages, RunCallback
+from pipelines.runs.curves import draw_curves
+from pipelines.runs.data import open_data
+from pipelines.runs.folder import RunFolder
+
+
+def train(
+    recipe,
+    out,
+    *,
+    data=None,
+    name=None,
+    resume=False,
+    save_every=None,
+    distribute=None,
+    verbose="auto",
+):
+    """Trains a recipe with `model.fit`.
+
+    The same recipe gives the same weights, bit for bit on a CPU, however often the run was killed
+    and resumed in between.
+
+    Args:
+        recipe: A `Recipe`.
+        out: Path of the folder that everything is written to, see `RunFolder`.
+        data: A `RunData` instead of what the recipe names, or None.
+        name: The recipe's name, for the record.
+        resume: Whether to go on with the run in `out`. It has to be of the same recipe. Without a
+            state there it begins anew; one that has ended is left as it is.
+        save_every: Integer, batches between two states; None is ten minutes. A state is also saved
+            at the end of every epoch, and before the process ends by SIGTERM.
+        distribute: What `with pipelines.distribute(...) as d` gave, in one process; or None.
+        verbose: As of `fit`.
+
+    Returns:
+        The facts of the run: `history`, a list of dicts, one an epoch; `best`; `position`.
+
+    Raises:
+        ValueError: if the recipe, data and folder do not fit together, the loss is no number, or
+            there are several processes.
+        Terminated: after SIGTERM.
+
+    Example:
+
+    >>> facts = train(pipelines.recipes.resolve("fashion_mnist"), "runs/fashion_mnist")
+    """
+    if distribute is not None and distribute.hosts > 1:
+        raise ValueError(
+            "A run is of one process, since all would write to its folder. Received: "
+            f"{distribute.hosts} processes. With several, call `fit` in a script of your own, as "
+            "docs/scaling.md shows."
+        )
+    if save_every is not None:
+        checks.positive_integer(save_every, "save_every")
+    folder = RunFolder(out)
+    data = open_data(recipe) if data is None else data
+    if recipe.rule == "bit":
+        recipe = apply_rule(recipe, data.train.count)
+    if _has_ended(folder, recipe, name, data, resume):
+        return run_state.read_facts(folder.state)
+    run = Run(recipe, data, folder, save_every, distribute, verbose)
+    run.begin()
+    run.train()
+    return run.finish()
+
+
+class Run:
+    """A run in this process. See `train`."""
+
+    def __init__(self, recipe, data, folder, save_every, distribute, verbose):
+        self.recipe, self.data, self.folder = recipe, data, folder
+        self.distribute, self.verbose = distribute, verbose
+        self.per_epoch = recipe.steps_per_epoch(data.train.count)
+        updates = recipe.total_steps(data.train.count)
+        self.total = updates * recipe.optimizer.accumulation  # in batches
+        self.model = building.build(recipe, data.class_names)
+        building.compile_model(self.model, recipe, updates, data.one_hot, data.multi_label)
+        self.facts = {"position": 0, "history": [], "best": None, "waited": 0, "stopped": False}
+        self.callback = RunCallback(folder, self.facts, recipe, self._save_model, save_every)
+
+    def begin(self):
+        """Restores the state, if there is one."""
+        if self.folder.state.exists():
+            run_state.restore_state(self.folder.state, self.model)
+            self.facts.update(run_state.read_facts(self.folder.state))
+
+    def train(self):
+        """Fits until the end of the run: first what is left of an epoch, then whole epochs."""
+        with _stops_on_sigterm(self.callback), not_finalized(self.model):
+            while self.facts["position"] < self.total and not self.facts["stopped"]:
+                self._fit(*self._stretch(self.facts["position"]))
+
+    def finish(self):
+        """Writes the final files; returns the facts."""
+        facts, folder = self.facts, self.folder
+        with averaged(self.model):
+            final = building.deployable(self.model, self.recipe.objective)
+        folder.write_log(facts["history"])
+        draw_curves(facts["history"], folder.path / "learning_curves.png")
+        try:
+            keras_vit.save_weights(final, folder.path / "final.npz")
+        except ValueError as error:  # what Google's format cannot say
+            print(f"final.npz was not written: {error}")
+        folder.save_model(final, "final.keras")  # last: it says that the run has ended
+        return facts
+
+    def _stretch(self, position):
+        """`(epoch, batches, epochs)` of the next `fit`: a rest of an epoch, or whole epochs."""
+        epoch, done = divmod(position, self.per_epoch)
+        whole = (self.total - position) // self.per_epoch
+        if done or not whole:
+            return epoch, min(self.per_epoch - done, self.total - position), 1
+        return epoch, self.per_epoch, whole
+
+    def _fit(self, epoch, batches, epochs):
+        position = self.facts["position"]
+        given = getattr(self.model, "encoder", self.model)
+        train, validation = self.data.batches(given, position, self.distribute)
+        counter = _EpochEnds(self.callback, position, batches)
+        weights = self.data.class_weights() if self.recipe.class_weights else None
+        self.model.fit(
+            train,
+            validation_data=validation,
+            initial_epoch=epoch,
+            epochs=epoch + epochs,
+            steps_per_epoch=batches,
+            class_weight=weights,
+            callbacks=[
+                counter,
+                EvaluateAverages(),
+                *self._few_shot(),
+                *self._mended(),
+                self.callback,
+            ],
+            shuffle=False,  # it is shuffled already
+            verbose=self.verbose,
+        )
+
+    def _mended(self):
+        if self.recipe.objective != "masked_patch" or self.data.validation is None:
+            return []
+        return [LossOfImages(self.data.validation.count, self.recipe.batch_size)]
+
+    def _few_shot(self):
+        if not self.recipe.few_shot:
+            return []
+        parts = (self.data.train, self.data.validation)
+        if self.data.multi_label or not all(hasattr(part, "labels") for part in parts):
+            print(
+                "Few-shot accuracy is not measured: it needs training and validation images in "
+                "random access, of one class each."
+            )
+            return []
+        from pipelines.runs.few_shot_callback import FewShot
+
+        return [FewShot(*parts, self.recipe.batch_size)]
+
+    def _save_model(self, names):
+        model = building.deployable(self.model, self.recipe.objective)
+        for name in names:
+            self.folder.save_model(model, name)
+
+
+class _EpochEnds(keras.callbacks.Callback):
+    """Tells the run's callback where each epoch ends."""
+
+    def __init__(self, callback, position, batches):
+        super().__init__()
+        self._callback, self._position, self._batches = callback, position, batches
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._position += self._batches
+        self._callback.epoch_end = self._position
+
+
+def _has_ended(folder, recipe, name, data, resume):
+    """Checks the folder against the run, and records it; whether there is nothing left to do."""
+    record = json.loads(json.dumps({"recipe": name, "config": recipe.to_dict()}, default=str))
+    if folder.config.exists():
+        if not resume:
+            raise ValueError(
+                "The folder holds a run already. Go on with it by --resume, or write to another "
+                f"by --out. Received: out={str(folder.path)!r}"
+            )
+        _check_same(json.loads(folder.config.read_text())["config"], record["config"])
+        folder.sweep()
+        return folder.final.exists()
+    facts = {
+        "source": data.train.name,
+        "training_images": data.train.count,
+        "validation_images": 0 if data.validation is None else data.validation.count,
+        "class_names": data.class_names,
+    }
+    versions = {package: _version(package) for package in ("keras", "numpy", "tensorflow")}
+    versions[keras.backend.backend()] = _version(keras.backend.backend())
+    versions["keras_vit"] = keras_vit.__version__
+    record.update(data=facts, backend=keras.backend.backend(), versions=versions)
+    folder.write_json(folder.config, record)
+    return False
+
+
+def _check_same(old, new, prefix=""):
+    """Raises a ValueError that lists the fields in which the two configs differ."""
+    flat = [dict(_flat(config)) for config in (old, new)]
+    names = sorted(set(flat[0]) | set(flat[1]))
+    changed = [name for name in names if flat[0].get(name) != flat[1].get(name)]
+    if changed:
+        lines = [f"{n} was {flat[0].get(n)!r} and is {flat[1].get(n)!r}" for n in changed]
+        raise ValueError(
+            "A run is resumed with the recipe it was begun with. Received: " + "; ".join(lines)
+        )
+
+
+def _flat(config, prefix=""):
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _version(package):
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def _stops_on_sigterm(callback):
+    """A context in which SIGTERM lets the batch at hand end and the state be saved."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only there can signals be handled
+        return
+
+    def ask(number, frame):
+        callback.asked_to_stop = True
+
+    before = signal.signal(signal.SIGTERM, ask)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,210 @@
+"""Runs that are stopped and go on, and what they write."""
+
+import csv
+import json
+import os
+import signal
+import time
+
+import keras
+import numpy as np
+import other_processes
+import pytest
+
+pytest.importorskip("tensorflow")
+
+from quick_compilation import quickly
+from run_in_process import recipe
+
+import keras_vit
+from pipelines.distribution.engine import Engine
+from pipelines.recipes import resolve, smoke
+from pipelines.recipes.config import replace
+from pipelines.runs import state as run_state
+from pipelines.runs.callback import RunCallback, Terminated
+from pipelines.runs.train import train
+
+SCRIPT = other_processes.ROOT / "tests" / "run_in_process.py"
+# 24 images in batches of 8: 3 batches an epoch, 12 batches of 6 updates in all.
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nothing stops; `(folder, facts)`."""
+    folder = tmp_path_factory.mktemp("runs")
+    smoke.write_images(folder / "images.npz")
+    small = recipe(folder / "images.npz", few_shot=True)
+    with quickly():
+        return folder / "whole", train(small, folder / "whole", name="smoke", verbose=0)
+
+
+def arrays(path):
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files if name != run_state.FACTS}
+
+
+def assert_same_state(one, other):
+    one, other = arrays(one), arrays(other)
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+def without_times(history):
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in history]
+
+
+def test_a_run_writes_its_files(whole):
+    folder, facts = whole
+    assert {path.name for path in folder.iterdir()} >= {
+        "config.json",
+        "log.csv",
+        "tensorboard",
+        "state.npz",
+        "best.keras",
+        "last.keras",
+        "final.keras",
+        "learning_curves.png",
+    }
+    rows = list(csv.DictReader((folder / "log.csv").read_text().splitlines()))
+    assert [int(row["step"]) for row in rows] == [1, 3, 4, 6]  # 12 batches, two an update
+    assert [row["epoch"] for row in rows] == ["1", "2", "3", "4"]
+    assert float(rows[-1]["learning_rate"]) == 0.0  # the end of the cosine
+    assert 0 <= float(rows[0]["few_shot_5"]) <= 1
+    assert facts["position"] == 12
+    config = json.loads((folder / "config.json").read_text())
+    assert config["recipe"] == "smoke"
+    assert config["config"]["optimizer"]["averaging"] == 0.8
+    assert config["data"]["training_images"] == 24
+
+
+def test_the_final_model_gives_probabilities_of_the_averages(whole):
+    folder, _ = whole
+    model = keras.saving.load_model(folder / "final.keras")
+    images = np.random.default_rng(0).uniform(-1, 1, (2, 32, 48, 3))
+    probabilities = keras.ops.convert_to_numpy(model(images))
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+    assert model.spec.class_names == ("0", "1", "2", "3")
+    state = arrays(folder / "state.npz")
+    head = keras.ops.convert_to_numpy(model.get_layer("head").kernel)
+    matching = [
+        name for name, value in state.items() if value.shape == head.shape and (value == head).all()
+    ]
+    assert matching and all(name.startswith("optimizer/") for name in matching)
+
+
+def test_validation_counts_every_image_once(whole):
+    folder, facts = whole
+    # The last model is the final one. 10 images in batches of 8: 6 rows of padding.
+    model = keras.saving.load_model(folder / "last.keras")
+    with np.load(folder.parent / "images.npz") as file:
+        images, labels = file["x_val"], file["y_val"]
+    from pipelines.images.crops import evaluation_view
+
+    pixels = np.stack([evaluation_view(image, model.spec) for image in images])
+    p = keras.ops.convert_to_numpy(model(keras_vit.preprocess_input(pixels, model)))
+    last = facts["history"][-1]
+    np.testing.assert_allclose(last["val_loss"], -np.log(p[range(10), labels]).mean(), rtol=1e-4)
+    np.testing.assert_allclose(last["val_accuracy"], (p.argmax(1) == labels).mean(), rtol=1e-6)
+
+
+def test_the_loss_of_masked_patches_is_that_of_the_images(tmp_path):
+    smoke.write_images(tmp_path / "images.npz")
+    small = smoke.smoke(resolve("masked_patch"), tmp_path / "images.npz")
+    with quickly():
+        (row,) = train(small, tmp_path / "run", verbose=0)["history"]
+    # After two small updates all 512 colours are nearly alike. 10 images in batches of 8.
+    np.testing.assert_allclose([row["loss"], row["val_loss"]], np.log(512), rtol=0.01)
+
+
+def test_sigterm_saves_and_the_run_goes_on_to_the_same_end(whole, monkeypatch):
+    folder, facts = whole
+    small = recipe(folder.parent / "images.npz", few_shot=True)
+    after_batch = RunCallback.on_train_batch_end
+
+    def stop(self, batch, logs=None):
+        if self.position == 3:  # during the fourth of twelve batches, the first of an epoch
+            os.kill(os.getpid(), signal.SIGTERM)
+        after_batch(self, batch, logs)
+
+    other = folder.parent / "stopped"
+    with quickly():
+        with monkeypatch.context() as patch:
+            patch.setattr(RunCallback, "on_train_batch_end", stop)
+            with pytest.raises(Terminated) as stopped:
+                train(small, other, verbose=0)
+        assert stopped.value.code == 143
+        assert run_state.read_facts(other / "state.npz")["position"] == 4
+        assert not (other / "final.keras").exists()
+        # What a process that was killed while it wrote leaves is not taken for a state.
+        (other / ".state.npz.0.tmp").write_bytes(b"half")
+        resumed = train(small, other, resume=True, verbose=0)
+    assert not (other / ".state.npz.0.tmp").exists()
+    assert_same_state(folder / "state.npz", other / "state.npz")
+    assert [row["step"] for row in resumed["history"]] == [1, 3, 4, 6]
+    assert without_times(resumed["history"])[2:] == without_times(facts["history"])[2:]
+
+
+def test_a_killed_process_goes_on_to_the_same_end(tmp_path):
+    smoke.write_images(tmp_path / "images.npz")
+    whole = other_processes.start(SCRIPT, tmp_path / "whole")
+    killed = other_processes.start(SCRIPT, tmp_path / "killed", 0.3)
+    state = tmp_path / "killed" / "state.npz"
+    until = time.monotonic() + 200
+    while not state.exists() or run_state.read_facts(state)["position"] < 5:
+        assert killed.poll() is None, killed.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    killed.kill()
+    killed.communicate()
+    assert 5 <= run_state.read_facts(state)["position"] < 12
+    other_processes.finish(whole)
+    other_processes.finish(other_processes.start(SCRIPT, tmp_path / "killed"))
+    assert_same_state(tmp_path / "whole" / "state.npz", state)
+
+
+def test_what_may_not_be_resumed(whole):
+    folder, facts = whole
+    small = recipe(folder.parent / "images.npz", few_shot=True)
+    with pytest.raises(ValueError, match="holds a run already.*--resume"):
+        train(small, folder, verbose=0)
+    changed = replace(small, optimizer={"learning_rate": 0.5})
+    with pytest.raises(ValueError, match="optimizer.learning_rate was 0.001 and is 0.5"):
+        train(changed, folder, resume=True, verbose=0)
+    assert train(small, folder, resume=True, verbose=0)["history"] == facts["history"]
+
+
+def test_several_processes_may_not_write_to_one_folder(whole, tmp_path):
+    small = recipe(whole[0].parent / "images.npz")
+    several = Engine(processes=2)
+    several.hosts = 2
+    with pytest.raises(ValueError, match="of one process.*2 processes.*docs/scaling.md"):
+        train(small, tmp_path / "run", distribute=several)
+    with pytest.raises(ValueError, match="save_every=0"):
+        train(small, tmp_path / "run", save_every=0)
+    assert not (tmp_path / "run").exists()
+
+
+def test_labels_are_checked_before_anything_is_trained(tmp_path):
+    smoke.write_images(tmp_path / "images.npz")
+    with np.load(tmp_path / "images.npz") as file:
+        parts = dict(file)
+    parts["y_train"][3] = -1
+    np.savez(tmp_path / "images.npz", **parts)
+    with pytest.raises(ValueError, match="Label -1 at index 3"):
+        train(recipe(tmp_path / "images.npz"), tmp_path / "run", verbose=0)
+
+
+def test_a_state_of_another_backend_is_refused(whole, tmp_path):
+    folder, _ = whole
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    run_state.save_state(tmp_path / "state.npz", model, {})
+    with np.load(tmp_path / "state.npz") as file:
+        parts = dict(file)
+    with pytest.raises(ValueError, match="of another model or optimizer"):
+        run_state.restore_state(folder / "state.npz", model)
+    parts[run_state.FACTS] = np.frombuffer(b'{"backend": "abacus"}', "uint8")
+    np.savez(tmp_path / "state.npz", **parts)
+    with pytest.raises(ValueError, match="KERAS_BACKEND=abacus"):
+        run_state.restore_state(tmp_path / "state.npz", model)
