@@ -91,12 +91,15 @@ def free_ports(count):
     return ports
 
 
-def finish(processes):
-    """What each printed, once all have ended well; if one fails, the others are ended too."""
+def finish(processes, code=0):
+    """What each printed, once all have ended with this code; if one fails, the others end too."""
     deadline = time.monotonic() + TIMEOUT
     try:
         while any(process.poll() is None for process in processes):
-            if any(process.returncode for process in processes) or time.monotonic() > deadline:
+            if (
+                any(process.returncode not in (None, code) for process in processes)
+                or time.monotonic() > deadline
+            ):
                 break
             time.sleep(0.1)
     finally:
@@ -105,7 +108,7 @@ def finish(processes):
             process.kill()
             process.wait()
     outputs = [_read(process) for process in processes]
-    assert codes == [0] * len(codes), "\n".join([f"exit codes {codes}", *outputs])
+    assert codes == [code] * len(codes), "\n".join([f"exit codes {codes}", *outputs])
     return outputs
 
 

@@ -8,6 +8,7 @@ import functools
 import sys
 
 import keras
+import numpy as np
 
 from pipelines._tensorflow import tf
 from pipelines.distribution import seeds, training
@@ -70,17 +71,41 @@ class TensorFlowEngine(Engine):
         return self.strategy.distribute_datasets_from_function(lambda context: data)
 
     def lost_peer(self, error):
-        return self.hosts > 1 and isinstance(error, tf.errors.UnavailableError)
+        # Its connection was closed, or it answers no more.
+        lost = (tf.errors.UnavailableError, tf.errors.DeadlineExceededError)
+        return self.hosts > 1 and isinstance(error, lost)
 
     def gather(self, numbers):
         if self.hosts == 1:
             return super().gather(numbers)
+        return self._of_all_hosts(tf.constant(np.asarray(numbers))).tolist()  # 64 bits
 
-        def row():
-            return tf.distribute.get_replica_context().all_gather(tf.constant([numbers]), axis=0)
+    def outputs_of_hosts(self, model, batches):
+        @tf.function
+        def step(images):
+            return self.strategy.run(lambda x: model(x, training=False), args=(images,))
 
-        rows = self.strategy.experimental_local_results(self.strategy.run(tf.function(row)))[0]
-        return rows.numpy().tolist()[:: self.replicas // self.hosts]
+        mine = []  # (b, ...) of each step
+        for images in self.feed(batches):
+            parts = self.strategy.experimental_local_results(step(images))
+            mine.append(np.concatenate([part.numpy() for part in parts]))
+        whole = self._of_all_hosts(tf.constant(np.stack(mine)))  # (hosts, steps, b, ...)
+        whole = np.moveaxis(whole, 0, 1)
+        return whole.reshape(-1, *whole.shape[3:])
+
+    def _of_all_hosts(self, value):
+        """`(hosts, ...)` of one tensor of each host, as an array."""
+        rows = self.strategy.experimental_local_results(self._gathered(value[None]))[0]
+        return rows.numpy()[:: self.replicas // self.hosts]
+
+    @functools.cached_property
+    def _gathered(self):
+        # Made once: every new function would leave a graph behind.
+        def row(value):
+            value = tf.identity(value)  # on the replica's device, by which it is gathered
+            return tf.distribute.get_replica_context().all_gather(value, axis=0)
+
+        return tf.function(lambda value: self.strategy.run(row, args=(value,)))
 
 
 def _tpu_strategy(name):
