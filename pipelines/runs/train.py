@@ -72,9 +72,11 @@ def train(
     data = open_data(recipe) if data is None else data
     if recipe.rule == "bit":
         recipe = apply_rule(recipe, data.train.count)
-    if _has_ended(folder, recipe, name, data, resume):
+    record = _record(recipe, name, data)
+    if _has_ended(folder, record, resume):
         return run_state.read_facts(folder.state)
     run = Run(recipe, data, folder, save_every, distribute, verbose)
+    folder.write_json(folder.config, record)  # not before: a recipe that cannot run leaves nothing
     run.begin()
     run.train()
     return run.finish()
@@ -189,18 +191,22 @@ class _EpochEnds(keras.callbacks.Callback):
         self._callback.epoch_end = self._position
 
 
-def _has_ended(folder, recipe, name, data, resume):
-    """Checks the folder against the run, and records it; whether there is nothing left to do."""
-    record = json.loads(json.dumps({"recipe": name, "config": recipe.to_dict()}, default=str))
-    if folder.config.exists():
-        if not resume:
-            raise ValueError(
-                "The folder holds a run already. Go on with it by --resume, or write to another "
-                f"by --out. Received: out={str(folder.path)!r}"
-            )
-        _check_same(json.loads(folder.config.read_text())["config"], record["config"])
-        folder.sweep()
-        return folder.final.exists()
+def _has_ended(folder, record, resume):
+    """Checks the folder against the run; whether there is nothing left to do."""
+    if not folder.config.exists():
+        return False
+    if not resume:
+        raise ValueError(
+            "The folder holds a run already. Go on with it by --resume, or write to another "
+            f"by --out. Received: out={str(folder.path)!r}"
+        )
+    _check_same(json.loads(folder.config.read_text())["config"], record["config"])
+    folder.sweep()
+    return folder.final.exists()
+
+
+def _record(recipe, name, data):
+    """What `config.json` says of a run: plain values."""
     facts = {
         "source": data.train.name,
         "training_images": data.train.count,
@@ -210,9 +216,9 @@ def _has_ended(folder, recipe, name, data, resume):
     versions = {package: _version(package) for package in ("keras", "numpy", "tensorflow")}
     versions[keras.backend.backend()] = _version(keras.backend.backend())
     versions["keras_vit"] = keras_vit.__version__
-    record.update(data=facts, backend=keras.backend.backend(), versions=versions)
-    folder.write_json(folder.config, record)
-    return False
+    record = {"recipe": name, "config": recipe.to_dict(), "data": facts}
+    record.update(backend=keras.backend.backend(), versions=versions)
+    return json.loads(json.dumps(record, default=str))
 
 
 def _check_same(old, new, prefix=""):

@@ -195,6 +195,13 @@ def test_labels_are_checked_before_anything_is_trained(tmp_path):
         train(recipe(tmp_path / "images.npz"), tmp_path / "run", verbose=0)
 
 
+def test_a_run_that_cannot_begin_leaves_no_folder_behind(whole, tmp_path):
+    source = whole[0].parent / "images.npz"
+    with pytest.raises(ValueError, match="batch_size=25"):
+        train(replace(recipe(source), batch_size=25), tmp_path / "run", verbose=0)
+    assert not (tmp_path / "run" / "config.json").exists()  # which would refuse the mended recipe
+
+
 def test_a_state_of_another_backend_is_refused(whole, tmp_path):
     folder, _ = whole
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
