@@ -5,6 +5,8 @@ It keeps what it has built between the lines, and sits still while others have t
 disturbs the machine for a while disturbs all of them.
 """
 
+import datetime
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -12,6 +14,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -26,11 +29,13 @@ class Worker:
     """
 
     def __init__(self, command, environment=None):
+        self._complaints = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
             command,
             env={**os.environ, **(environment or {})},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=self._complaints,
             text=True,
         )
         self.failure = None
@@ -51,7 +56,7 @@ class Worker:
             self._process.stdin.flush()
             answer = json.loads(self._process.stdout.readline())
         except (OSError, ValueError):
-            self.failure = f"ended with code {self._process.wait()}"
+            self.failure = f"ended with code {self._process.wait()}: {self._last_complaint()}"
             return None
         if "failure" in answer:
             self.failure = answer["failure"]
@@ -60,10 +65,16 @@ class Worker:
         cpu = cpu_seconds(self._process.pid) - before
         return {"cpu": cpu, "resident": resident, "peak": peak} | answer
 
+    def _last_complaint(self):
+        self._complaints.seek(0)
+        lines = [line.strip() for line in self._complaints if line.strip()]
+        return lines[-1][:200] if lines else "without a word"
+
     def close(self):
         self._process.stdin.close()
         self._process.wait(timeout=60)
         self._process.stdout.close()
+        self._complaints.close()
 
 
 def serve(work):
@@ -113,6 +124,12 @@ def median(values):
 def spread(values):
     """Half of the range over the median: how much the rounds differ."""
     return (max(values) - min(values)) / 2 / statistics.median(values)
+
+
+def ratio(slow, fast):
+    """How many times the second took less, in each round: median and spread, as text."""
+    ratios = [one / other for one, other in zip(slow, fast, strict=False)]
+    return f"{median(ratios):.2f} ± {(max(ratios) - min(ratios)) / 2:.2f}"
 
 
 def tree(pid):
@@ -169,6 +186,40 @@ def machine():
         "python": platform.python_version(),
         "system": platform.system(),
     }
+
+
+PACKAGES = (
+    "keras", "tensorflow", "jax", "torch", "keras-hub", "flax", "timm", "transformers",
+)  # fmt: skip
+
+
+def version(package):
+    """The version of an installed package, or None."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def surroundings():
+    """The machine, the versions and the day, of a benchmark's results."""
+    versions = {package: version(package) for package in PACKAGES if version(package)}
+    return {
+        "machine": machine(),
+        "versions": versions,
+        "date": datetime.date.today().isoformat(),
+        "command": " ".join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]),
+    }
+
+
+def sentence(results):
+    """What `surroundings` found, as a sentence below a table."""
+    machine, versions = results["machine"], results["versions"]
+    packages = ", ".join(f"{package} {number}" for package, number in versions.items())
+    return (
+        f"{results['date']}, {machine['cores']} cores of {machine['processor']}, Python "
+        f"{machine['python']}, {packages}. `python benchmarks/{results['command']}`"
+    )
 
 
 def table(header, rows):

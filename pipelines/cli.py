@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import importlib
 import os
+import re
 import sys
 import warnings
 
@@ -61,6 +62,23 @@ def main(argv=None):
                 raise
             print(f"keras-vit: error: {error or type(error).__name__}", file=sys.stderr)
             return 2
+        except Exception as error:
+            sentence = _sentence_from_tensorflow(error)
+            if sentence is None or os.environ.get(TRACEBACK):
+                raise
+            print(f"keras-vit: error: {sentence}", file=sys.stderr)
+            return 2
+
+
+def _sentence_from_tensorflow(error):
+    """Our error in a graph that reads data, which TensorFlow wraps in its own; None if it is none.
+
+    Such as that an image cannot be decoded, met in the middle of training.
+    """
+    if not type(error).__module__.startswith("tensorflow."):
+        return None
+    found = re.search(r"\bValueError: (.+?)(?:\nTraceback|\n\n|$)", str(error), re.DOTALL)
+    return found and found[1].strip()
 
 
 def _run(argv):

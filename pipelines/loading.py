@@ -130,6 +130,7 @@ def evaluation_data(source, spec, batch_size, targets, distribute=None):
             f"The images of {source.name} are of several classes, and those trained on of one: "
             "pass `one_hot=True`, and a loss that takes such labels."
         )
+    checks.positive_integer(batch_size, "batch_size")
     rows = -(-source.count // batch_size) * batch_size
     order = Order(rows, batch_size, 0, *_hosts(distribute, batch_size))
     return EvaluationData(_rows(source, order), targets, spec).batches()

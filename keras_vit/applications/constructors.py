@@ -219,4 +219,10 @@ def _image_shape(input_shape, input_tensor):
             "`input_shape` must be `(height, width, channels)`, all known. "
             f"Received: input_shape={shape!r}"
         )
-    return tuple(checks.positive_integer(size, "input_shape") for size in shape)
+    shape = tuple(checks.positive_integer(size, "input_shape") for size in shape)
+    if shape[0] in (1, 3) and shape[2] > 4:
+        raise ValueError(
+            "`input_shape` must be `(height, width, channels)`, with the channels last. "
+            f"Received: input_shape={shape}. Did you mean {(*shape[1:], shape[0])}?"
+        )
+    return shape

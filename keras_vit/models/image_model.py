@@ -70,9 +70,18 @@ class ImageModel(SafeTraining, keras.Model):
         if shape is None or len(shape) != len(wanted) or not _fits(shape[1:], wanted[1:]):
             raise ValueError(
                 f"The model '{self.name}' takes images (batch, {', '.join(map(str, wanted[1:]))}), "
-                f"with height, width and channels known. Received: shape={shape}. Reshape or "
-                "resize the images, or resize the model: `keras_vit.resize(model, image_size=...)`."
+                f"with height, width and channels known. Received: shape={shape}. "
+                f"{_advice(shape, wanted)}"
             )
+
+
+def _advice(shape, wanted):
+    if shape is not None and len(shape) == 4 and _fits(shape[2:] + shape[1:2], wanted[1:]):
+        return "Channels come last: transpose the images by `(0, 2, 3, 1)`."
+    return (
+        "Reshape or resize the images, or resize the model: "
+        "`keras_vit.resize(model, image_size=...)`."
+    )
 
 
 def _fits(sizes, wanted):

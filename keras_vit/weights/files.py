@@ -94,6 +94,8 @@ def open_checkpoint(path: str | os.PathLike) -> CheckpointFile:
     ...     checkpoint = google.read(file.arrays, metadata=file.metadata)
     """
     path = pathlib.Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file or folder '{path}'.")
     if path.is_dir():
         return _open_folder(path)
     kind = kinds.recognised(path)

@@ -83,7 +83,7 @@ TASKS = (
     Task("CIFAR-100", "natural", "cifar100:3.*.*", _TENTH),
     Task("DTD", "natural", "dtd:3.*.*", _OFFICIAL),
     Task("Flowers102", "natural", "oxford_flowers102:2.*.*", _OFFICIAL),
-    Task("Pets", "natural", "oxford_iiit_pet:3.*.*", ("train[:80%]", "train[80%:]", "test")),
+    Task("Pets", "natural", "oxford_iiit_pet", ("train[:80%]", "train[80%:]", "test")),
     Task("Sun397", "natural", "sun397/tfds:4.*.*", _OFFICIAL),
     Task("SVHN", "natural", "svhn_cropped:3.*.*", _TENTH),
     Task("Camelyon", "specialized", "patch_camelyon:2.*.*", _OFFICIAL),

@@ -23,7 +23,14 @@ FAMILIES = {
     "augreg": ("augreg_imagenet", "augreg_imagenet21k", "augreg_finetune"),
     "better_plain_vit": ("better_plain_vit",),
     "bit_hyperrule": ("bit_hyperrule",),
-    "small_data": ("fashion_mnist", "fashion_mnist_larger", "cifar10", "cifar100", "folder"),
+    "small_data": (
+        "fashion_mnist",
+        "fashion_mnist_larger",
+        "fashion_mnist_60k",
+        "cifar10",
+        "cifar100",
+        "folder",
+    ),
     "masked_patch": ("masked_patch",),
 }
 LENGTHS = ("epochs", "steps", "rule")

@@ -12,6 +12,12 @@ augmentation where it sees the same images often.
 from pipelines.recipes.config import DataConfig, ModelConfig, OptimizerConfig, Recipe
 
 SMALL = {"patch_size": 4, "num_layers": 4, "num_heads": 3, "hidden_dim": 96, "mlp_dim": 192}
+# Maps of 12 x 12 at 48 pixels, and 6 x 6 patches of them.
+HYBRID = {
+    **{"patch_size": 2, "num_layers": 4, "num_heads": 3, "hidden_dim": 96, "mlp_dim": 192},
+    **{"resnet": (3,), "resnet_width": 0.5, "pooling": "avg"},
+}
+FASHION_MNIST_60K = "fashion_mnist:/usr/share/datasets/fashion-mnist"
 CIFAR = {"patch_size": 4, "num_layers": 9, "num_heads": 6, "hidden_dim": 192, "mlp_dim": 384}
 
 
@@ -42,6 +48,23 @@ def fashion_mnist_larger(model="file"):
         ),
         epochs=10,
         batch_size=50,
+    )
+
+
+def fashion_mnist_60k(model="VisionTransformer"):
+    """All of Fashion-MNIST, 60,000 images, from scratch: a small hybrid for 24 epochs.
+
+        keras-vit pretrain fashion_mnist_60k --data fashion_mnist:FOLDER
+
+    FOLDER has the four files as they are published. That of Debian's package
+    `dataset-fashion-mnist` need not be named.
+    """
+    return Recipe(
+        model=ModelConfig(model, image_size=(48, 48), channels=1, arguments=HYBRID),
+        data=DataConfig(FASHION_MNIST_60K, crop="slight", label_smoothing=0.1),
+        optimizer=OptimizerConfig(learning_rate=2e-3, warmup=0.1, weight_decay=0.2, clip_norm=1.0),
+        epochs=24,
+        batch_size=128,
     )
 
 

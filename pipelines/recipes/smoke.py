@@ -61,6 +61,6 @@ def _tiny(model):
     arguments = {**model.arguments, **VIT}
     if "representation_size" in arguments:
         arguments["representation_size"] = 8
-    if model.name.startswith("R"):
+    if model.name.startswith("R") or "resnet" in arguments:
         arguments.update(patch_size=1, resnet=(1, 1), resnet_width=0.5)
     return {"name": "VisionTransformer", "arguments": arguments}

@@ -6,6 +6,7 @@
     tfds:NAME                        a TFDS data set: `tfds:cifar10:3.0.2,split=train[:90%]`
     records:PATTERN                  TFRecord files: `records:data/train-*`
     fashion_mnist                    what comes with the package
+    fashion_mnist:FOLDER             all of it, from the files as they are published
 
 Options follow after commas, `,name=value`: the arguments of the function that opens that kind.
 """
@@ -69,6 +70,8 @@ def _opener(text):
         return _open_tfds
     if text.startswith("records:"):
         return _open_records
+    if text.startswith("fashion_mnist:"):
+        return _open_fashion_mnist
     if text.lower().endswith((".csv", ".jsonl")):
         return _open_table
     if text.lower().endswith(".npz"):
@@ -82,7 +85,7 @@ def _open_folder(text, split, class_names, options):
     if not folders.is_folder(text):
         raise FileNotFoundError(
             f"There is no folder {text!r}. A source is a folder, a .csv, .jsonl or .npz file, "
-            "tfds:NAME, records:PATTERN or fashion_mnist."
+            "tfds:NAME, records:PATTERN, fashion_mnist or fashion_mnist:FOLDER."
         )
     train, validation = image_folder.split_folders(text)
     options = _options(image_folder.image_folder, options)
@@ -130,7 +133,10 @@ def _open_records(text, split, class_names, options):
 
 def _open_fashion_mnist(text, split, class_names, options):
     _options(None, options)
-    return _renamed(fashion_mnist_source("train" if split == "train" else "test"), class_names)
+    _, colon, folder = text.partition(":")
+    part = "train" if split == "train" else "test"
+    source = fashion_mnist_source(part, folder if colon else None)
+    return _renamed(source, class_names)
 
 
 def _renamed(source, class_names):

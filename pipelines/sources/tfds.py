@@ -58,7 +58,7 @@ def prepared(name, data_dir=None):
     module = _module()
     try:
         builder = module.builder(name, data_dir=data_dir) if isinstance(name, str) else name
-    except (module.core.registered.DatasetNotFoundError, ValueError) as error:
+    except Exception as error:  # an AssertionError where there is no such version
         raise ValueError(f"There is no TFDS data set {name!r}: {_first_line(error)}") from error
     try:
         builder.download_and_prepare()

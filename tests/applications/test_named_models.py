@@ -118,6 +118,7 @@ def test_builds_on_a_tensor():
     [
         ({"input_shape": (32, 48)}, "Received: input_shape="),
         ({"input_shape": (None, 48, 3)}, "Received: input_shape="),
+        ({"input_shape": (3, 32, 48)}, r"channels last.*Did you mean \(32, 48, 3\)"),
         ({"input_shape": (32, 50, 3)}, "48 and 64"),
         ({"classes": 0}, "Received: classes=0"),
         ({"pooling": "cls"}, "'token', 'avg', 'max', 'map'"),

@@ -67,7 +67,8 @@ def test_call_refuses_other_images(wrong):
     message = str(raised.value)
     assert "takes images (batch, 24, 40, 3)" in message
     assert f"Received: shape={WRONG[wrong]}" in message
-    assert "keras_vit.resize(model, image_size=...)" in message
+    advice = {"channels_first": "transpose the images by `(0, 2, 3, 1)`"}
+    assert advice.get(wrong, "keras_vit.resize(model, image_size=...)") in message
 
 
 @pytest.mark.parametrize("wrong", ["width", "no_channels"])

@@ -69,6 +69,33 @@ def test_faults_of_the_program_are_not_dressed_up(monkeypatch):
         cli.main(["models"])
 
 
+def test_a_bad_image_met_in_training_is_told_in_a_sentence(monkeypatch, capsys):
+    tf = pytest.importorskip("tensorflow")
+
+    def read(number):
+        if number == 2:
+            raise ValueError("b/3.jpg cannot be decoded: it ends too early")
+        return number
+
+    def run(options):
+        numbers = tf.data.Dataset.range(4)
+        return list(numbers.map(lambda n: tf.numpy_function(read, [n], "int64")))
+
+    monkeypatch.setattr("pipelines.commands.models.run", run)
+    assert cli.main(["models"]) == 2
+    told = capsys.readouterr().err
+    assert told == "keras-vit: error: b/3.jpg cannot be decoded: it ends too early\n"
+
+
+def test_faults_of_tensorflow_are_not_dressed_up(monkeypatch):
+    tf = pytest.importorskip("tensorflow")
+    monkeypatch.setattr(
+        "pipelines.commands.models.run", lambda options: tf.ones((2, 3)) @ tf.ones((2, 3))
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        cli.main(["models"])
+
+
 def test_warnings_become_sentences(monkeypatch, capsys, recwarn):
     import warnings
 

@@ -106,7 +106,7 @@ def test_other_files_are_named_for_what_they_are(tmp_path, name, suffix):
 
 
 def test_nothing_there(tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="There is no file or folder '.*absent.npz'"):
         files.open_checkpoint(tmp_path / "absent.npz")
 
 

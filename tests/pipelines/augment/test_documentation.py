@@ -30,6 +30,16 @@ def test_crops():
     assert [name.strip('`"') for name, _ in rows("`crop=`")] == list(CROPS)
 
 
+def test_the_slight_crop():
+    texts = {name.strip('`"'): text for name, text in rows("`crop=`")}
+    smallest, narrowest, widest = re.match(
+        r"(\d+) to 100 % of the area, width / height from 4/(\d) to (\d)/4", texts["slight"]
+    ).groups()
+    crop = CROPS["slight"]
+    assert crop.area == (int(smallest) / 100, 1)
+    assert crop.aspect == (4 / int(narrowest), int(widest) / 4)
+
+
 def test_the_code_of_changed_presets_runs():
     code = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.S)[1]
     names = {}

@@ -82,6 +82,14 @@ def test_shrinking_keeps_what_a_recipe_is():
     assert recipe.data.augment == "light2"
 
 
+def test_a_hybrid_stays_one_when_it_is_shrunk():
+    whole = resolve("fashion_mnist_60k")
+    model = building.build(whole, [str(k) for k in range(10)])
+    assert model.get_layer("position_embedding").table.shape == (1, 36, 96)  # 48 / 4 / 2 = 6
+    arguments = smoke(whole, "noise.npz").model.arguments
+    assert (arguments["resnet"], arguments["patch_size"]) == ((1, 1), 1)
+
+
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision(precision, images):
     recipe = dataclasses.replace(shrunk("augreg_finetune", images), precision=precision)

@@ -65,6 +65,8 @@ def test_what_it_has_not_is_refused(folder):
         tfds("tiny_pictures", data_dir=folder, label_key="id")
     with pytest.raises(ValueError, match="no TFDS data set 'no_such_set'"):
         tfds("no_such_set", data_dir=folder)
+    with pytest.raises(ValueError, match="no TFDS data set 'tiny_pictures:9.0.0'.*9.0.0"):
+        tfds("tiny_pictures:9.0.0", data_dir=folder)
 
 
 def test_what_cannot_be_prepared_says_why_and_where(folder):

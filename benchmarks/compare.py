@@ -1,0 +1,149 @@
+"""What `forward`, `latency` and `train_step` have in common: peers of a backend, side by side."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import sys
+
+import contender
+import measure
+import peers
+
+BACKENDS = ("tensorflow", "jax", "torch")
+HEADER = [
+    "backend", "model", "batch", "", "images/s", "ours is", "of the ceiling", "peak MiB",
+    "ours takes",
+]  # fmt: skip
+
+
+def add_arguments(parser, models, batch, rounds, seconds):
+    """The options of a comparison."""
+    own = os.environ.get("KERAS_BACKEND", "tensorflow")
+    parser.add_argument("--backends", nargs="+", choices=BACKENDS, default=[own])
+    parser.add_argument("--models", nargs="+", default=models, metavar="MODEL", help="B/16 ...")
+    parser.add_argument("--batch", type=int, default=batch, metavar="N")
+    parser.add_argument("--image-size", type=int, default=224, metavar="N")
+    parser.add_argument("--dtype", choices=("float32", "mixed_bfloat16"), default="float32")
+    parser.add_argument("--rounds", type=int, default=rounds, metavar="N")
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, help="of a turn, which is one pass at least"
+    )
+    parser.add_argument("--only", nargs="+", metavar="PEER", help=f"of {', '.join(peers.MODULES)}")
+    parser.add_argument("--out", help="folder for the JSON and the Markdown table")
+
+
+def run(options, name, request, macs):
+    """Measures, prints the table and writes it where `--out` says.
+
+    Args:
+        options: What `add_arguments` gave.
+        name: Of the files.
+        request: Dictionary, what a peer is asked for in each turn.
+        macs: Function of a job to the multiply-adds of one image in this task.
+    """
+    results = {"settings": {**vars(options), **request}, **measure.surroundings(), "groups": []}
+    for backend in options.backends:
+        for model in options.models:
+            job = peers.Job(model, options.image_size, options.batch, options.dtype)
+            for names in peers.GROUPS[backend]:
+                chosen = [n for n in names if not options.only or n in options.only]
+                if chosen:
+                    found = group(backend, job, chosen, options, request)
+                    found["macs"] = macs(job)
+                    results["groups"].append(found)
+                    print(measure.table(HEADER, rows(found)), flush=True)
+    text = report(results)
+    if options.out:
+        measure.write(options.out, name, results, text)
+    return text
+
+
+def group(backend, job, names, options, request):
+    """The peers of one backend, and the ceilings of the machine, taking turns."""
+    workers = {name: worker(name, job, backend) for name in names}
+    products = [product for product in BACKENDS if measure.version(product)]
+    requests = {name: {**request, "seconds": options.seconds} for name in names}
+    for library in products:
+        dtype = "bfloat16" if "16" in job.dtype else "float32"
+        name = f"{contender.PRODUCT}, {library}"
+        workers[name] = worker(contender.PRODUCT, {"library": library, "dtype": dtype}, library)
+        requests[name] = {"seconds": min(options.seconds, 0.5)}
+    try:
+        answers = measure.interleaved(workers, options.rounds, requests)
+    finally:
+        for each in workers.values():
+            each.close()
+    ceilings = {
+        library: [a["flops"] for a in answers[f"{contender.PRODUCT}, {library}"]]
+        for library in products
+        if f"{contender.PRODUCT}, {library}" in answers
+    }
+    found = {name: summary(answers, workers, name) for name in names}
+    return {"backend": backend, **dataclasses.asdict(job), "ceilings": ceilings, "peers": found}
+
+
+def worker(name, job, backend):
+    if dataclasses.is_dataclass(job):
+        job = dataclasses.asdict(job)
+    script = str(pathlib.Path(__file__).with_name("contender.py"))
+    cores = str(len(os.sched_getaffinity(0)))
+    environment = {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", cores)
+    return measure.Worker([sys.executable, script, name, json.dumps(job)], environment)
+
+
+def summary(answers, workers, name):
+    if name not in answers:
+        return {"failure": workers[name].failure}
+    return {
+        "seconds": [answer["seconds"] for answer in answers[name]],
+        "peak_mib": max(answer["peak"] for answer in answers[name]),
+    }
+
+
+def ceiling(found):
+    """Floating-point operations a second of the fastest library's matrix product."""
+    return max((measure.median(rates) for rates in found["ceilings"].values()), default=None)
+
+
+def rows(found):
+    """The rows of a group: first ours, then each peer with how ours compares."""
+    ours_name, *_ = found["peers"]
+    ours = found["peers"][ours_name]
+    for name, peer in found["peers"].items():
+        head = [found["backend"], found["model"], str(found["batch"]), name]
+        if "failure" in peer:
+            yield [*head, f"left out: {peer['failure']}", "", "", "", ""]
+            continue
+        speed = found["batch"] / measure.median(peer["seconds"])
+        flops = 2 * found["macs"] * speed
+        share = f"{flops / ceiling(found):.0%}" if ceiling(found) else ""
+        ratio = memory = ""
+        if peer is not ours and "failure" not in ours:
+            ratio = measure.ratio(peer["seconds"], ours["seconds"])
+            memory = f"{ours['peak_mib'] / peer['peak_mib']:.2f}"
+        yield [*head, f"{speed:.2f}", ratio, share, f"{peer['peak_mib']:.0f}", memory]
+
+
+def report(results):
+    """Everything in one table, with what it was measured on."""
+    settings = results["settings"]
+    lines = [measure.table(HEADER, [row for found in results["groups"] for row in rows(found)])]
+    ceilings = {}
+    for found in results["groups"]:
+        for library, rates in found["ceilings"].items():
+            ceilings.setdefault(library, []).extend(rates)
+    products = ", ".join(
+        f"{library} {measure.median(rates) / 1e9:.0f}" for library, rates in ceilings.items()
+    )
+    lines += [
+        "",
+        f"{settings['dtype']}, {settings['image_size']} px, {settings['rounds']} rounds in which "
+        "all took turns: medians; *ours is* the median of the ratios of each round, more than 1 "
+        "where ours is faster, ± half their range. Memory is of the process at its most. "
+        f"GFLOP/s of a matrix product: {products}.",
+        "",
+        measure.sentence(results),
+    ]
+    return "\n".join(lines)

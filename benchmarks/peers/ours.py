@@ -1,0 +1,35 @@
+"""keras_vit."""
+
+import keras_vit
+from peers import LEARNING_RATE, WEIGHT_DECAY
+from peers.keras_models import KerasPeer
+
+RESNETS = {"R50": (3, 4, 9), "R26": (2, 2, 2, 2)}
+
+
+def build(job):
+    layers, heads, width, mlp = job.size
+    patch, resnet = job.patch_size, None
+    if job.hybrid:
+        resnet = RESNETS[job.model.split("+")[0]]
+        patch //= 2 ** (1 + len(resnet))  # of the feature map, not of the image
+    model = keras_vit.VisionTransformer(
+        job.image_size,
+        patch,
+        layers,
+        heads,
+        width,
+        mlp,
+        classes=job.classes,
+        classifier_activation=None,
+        resnet=resnet,
+    )
+    return keras_vit.fold_weight_standardization(model) if job.folded else model
+
+
+class Peer(KerasPeer):
+    def build(self, job):
+        return build(job)
+
+    def optimizer(self):
+        return keras_vit.optimizers.AdamW(LEARNING_RATE, weight_decay=WEIGHT_DECAY)
