@@ -90,7 +90,7 @@ class JaxEngine(Engine):
         distribution = keras.distribution.distribution()
         keras.distribution.set_distribution(None)
         try:
-            with jax.default_device(jax.local_devices(backend="cpu")[0]):
+            with jax.default_device(_host_device(jax)):
                 yield
         finally:
             keras.distribution.set_distribution(distribution)
@@ -193,6 +193,13 @@ def _initialize():
             keras.distribution.initialize()
         finally:
             jax.distributed.initialize = join
+
+
+def _host_device(jax):
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:  # where JAX_PLATFORMS names accelerators only
+        return jax.local_devices()[0]
 
 
 def _in_parts(variable):

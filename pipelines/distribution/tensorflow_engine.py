@@ -14,6 +14,8 @@ from pipelines._tensorflow import tf
 from pipelines.distribution import seeds, training
 from pipelines.distribution.engine import Engine
 
+MESSAGE = 8  # numbers of 64 bits
+
 
 class TensorFlowEngine(Engine):
     strategy = None
@@ -24,7 +26,7 @@ class TensorFlowEngine(Engine):
         if self.spec.kind == "tpu":
             self.strategy = _tpu_strategy(self.spec.name)
         elif self._processes > 1:
-            self.strategy = tf.distribute.MultiWorkerMirroredStrategy()
+            self.strategy = _multi_worker_strategy()
             resolver = self.strategy.cluster_resolver
             self.hosts, self.host = self._processes, _host(resolver)
             self.callback(take_local_results())
@@ -78,7 +80,12 @@ class TensorFlowEngine(Engine):
     def gather(self, numbers):
         if self.hosts == 1:
             return super().gather(numbers)
-        return self._of_all_hosts(tf.constant(np.asarray(numbers))).tolist()  # 64 bits
+        numbers = np.asarray(numbers)  # of 64 bits
+        # All of one length, so that one function serves all: each leaves a graph behind.
+        message = np.zeros(-(-len(numbers) // MESSAGE) * MESSAGE, "int64")
+        message[: len(numbers)] = numbers.view("int64")
+        rows = self._of_all_hosts(tf.constant(message))[:, : len(numbers)]
+        return np.ascontiguousarray(rows).view(numbers.dtype).tolist()
 
     def outputs_of_hosts(self, model, batches):
         @tf.function
@@ -95,17 +102,25 @@ class TensorFlowEngine(Engine):
 
     def _of_all_hosts(self, value):
         """`(hosts, ...)` of one tensor of each host, as an array."""
-        rows = self.strategy.experimental_local_results(self._gathered(value[None]))[0]
+        rows = self.strategy.experimental_local_results(_of_all_replicas(value[None]))[0]
         return rows.numpy()[:: self.replicas // self.hosts]
 
-    @functools.cached_property
-    def _gathered(self):
-        # Made once: every new function would leave a graph behind.
-        def row(value):
-            value = tf.identity(value)  # on the replica's device, by which it is gathered
-            return tf.distribute.get_replica_context().all_gather(value, axis=0)
 
-        return tf.function(lambda value: self.strategy.run(row, args=(value,)))
+@functools.cache
+def _multi_worker_strategy():
+    """Once in a process: a second strategy would find the collectives of the first."""
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+@tf.function
+def _of_all_replicas(value):
+    """`(replicas, ...)` of one tensor `(1, ...)` of each replica."""
+
+    def rows(value):
+        value = tf.identity(value)  # on the replica's device, by which it is gathered
+        return tf.distribute.get_replica_context().all_gather(value, axis=0)
+
+    return tf.distribute.get_strategy().run(rows, args=(value,))
 
 
 def _tpu_strategy(name):

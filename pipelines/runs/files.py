@@ -14,6 +14,8 @@ import uuid
 from keras_vit.weights.atomic import atomic_path, atomic_write
 from pipelines._tensorflow import tf
 
+UNFINISHED = (".tmp", ".keras", ".npz", ".json", ".csv", ".png", ".npy")
+
 
 def is_remote(path):
     """Whether a path names a file system, as `gs://bucket/run` does."""
@@ -88,22 +90,36 @@ def written_by_path(path):
             yield beside
         return
     folder, _, name = os.fspath(path).rpartition("/")
+    with written_into(folder) as here:
+        yield here / name
+
+
+@contextlib.contextmanager
+def written_into(folder):
+    """The same for writers of several files.
+
+    Args:
+        folder: Where the files shall be, not on a disk.
+
+    Yields:
+        The path of a folder on a disk.
+    """
     with tempfile.TemporaryDirectory() as here:
-        local = pathlib.Path(here) / name
-        yield local
-        beside = f"{folder}/.{uuid.uuid4().hex}.{name}"
-        try:
-            tf.io.gfile.copy(str(local), beside)
-            tf.io.gfile.rename(beside, os.fspath(path), overwrite=True)
-        except BaseException:
-            if exists(beside):
-                tf.io.gfile.remove(beside)
-            raise
+        yield pathlib.Path(here)
+        for local in sorted(pathlib.Path(here).iterdir()):
+            beside = join(folder, f".{uuid.uuid4().hex}.{local.name}")
+            try:
+                tf.io.gfile.copy(str(local), beside)
+                tf.io.gfile.rename(beside, join(folder, local.name), overwrite=True)
+            except BaseException:
+                if exists(beside):
+                    tf.io.gfile.remove(beside)
+                raise
 
 
 def remove_unfinished(folder):
     """Removes what a process left in a folder that was killed while it wrote."""
     for name in tf.io.gfile.listdir(os.fspath(folder)):
-        if name.startswith(".") and name.rstrip("/").endswith((".tmp", ".keras", ".npz", ".png")):
+        if name.startswith(".") and name.endswith(UNFINISHED):
             with contextlib.suppress(tf.errors.NotFoundError):
                 tf.io.gfile.remove(join(folder, name))

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 
+import keras_vit
 from pipelines.runs import files
 
 
@@ -66,6 +67,16 @@ class RunFolder:
             return
         with files.written_by_path(self.file(name)) as path:
             model.save(path)
+
+    def save_weights(self, model, name):
+        """Writes weights in Google's format, and beside them a file that says what they are of."""
+        if not self.writes:
+            return
+        if not files.is_remote(self.path):
+            keras_vit.save_weights(model, self.file(name))  # which is whole or not there
+            return
+        with files.written_into(self.path) as here:
+            keras_vit.save_weights(model, here / name)
 
     def sweep(self):
         """Removes what a process left that was killed while it wrote."""

@@ -137,8 +137,7 @@ class Run:
         folder.write_log(facts["history"])
         draw_curves(facts["history"], folder.file("learning_curves.png"))
         try:
-            with files.written_by_path(folder.file("final.npz")) as path:
-                keras_vit.save_weights(final, path)
+            folder.save_weights(final, "final.npz")
         except ValueError as error:  # what Google's format cannot say
             print(f"final.npz was not written: {error}")
         folder.save_model(final, "final.keras")  # last: it says that the run has ended

@@ -38,9 +38,12 @@ def recipes(images):
     sgd = {"name": "sgd", "learning_rate": 0.1, "weight_decay": 0.0, "clip_norm": 0.5}
     small = replace(small, model=model, steps=BATCHES, batch_size=BATCH)
     return {
-        "exact": replace(small, optimizer=sgd, data={"augment": "none"}, few_shot=True),
+        "exact": replace(small, optimizer=sgd, data={"augment": "none"}),
         "random": replace(
-            small, model={"regularization": 0.3}, optimizer={"averaging": 0.8, "warmup": 2}
+            small,
+            model={"regularization": 0.3},
+            optimizer={"averaging": 0.8, "warmup": 2},
+            few_shot=False,
         ),
     }
 

@@ -38,6 +38,9 @@ PATHS = [
 SEVERAL = [launch for launch in LAUNCHES if launch[0] > 1]
 KILLED, RESUMED = 5, 4  # after the fifth of six batches; the state is of every second
 SURVIVES = 100  # seconds, of which JAX takes 30 to miss the other's heartbeat
+PATIENCE = 600  # seconds, of a launch on a busy machine
+
+pytestmark = pytest.mark.timeout(3 * PATIENCE)
 
 
 def paths(found):
@@ -50,7 +53,7 @@ def folder():
     made = pathlib.Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, made)
     smoke.write_images(made / "images.npz")
-    finish([start([SCRIPT, made, "off/exact/exact-off"])])
+    finish([start([SCRIPT, made, "off/exact/exact-off"])], timeout=PATIENCE)
     return made
 
 
@@ -62,7 +65,12 @@ def launch(processes, devices, runs):
     """Starts the processes of a launch with these runs."""
     ports = free_ports(processes)
     arguments = [SCRIPT, folder(), *runs]
-    return [start(arguments, rank, processes, devices, ports) for rank in range(processes)]
+    # What goes on was compiled before it was killed.
+    cache = {
+        "JAX_COMPILATION_CACHE_DIR": str(folder() / "compiled"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    return [start(arguments, rank, processes, devices, ports, cache) for rank in range(processes)]
 
 
 @functools.cache
@@ -74,7 +82,7 @@ def whole(processes, devices, specs):
         runs.append(f"{spec}/random/{name('whole', processes, spec)}")
     stopped = name("stopped", processes, specs[0])
     runs.append(f"{specs[0]}/random/{stopped}/{processes - 1}/2/{signal.SIGTERM.value}")
-    finish(launch(processes, devices, runs), code=143)
+    finish(launch(processes, devices, runs), code=143, timeout=PATIENCE)
 
 
 @functools.cache
@@ -91,7 +99,7 @@ def killed(processes, devices, specs):
         last = f"{run}/{processes - 1}/{KILLED}/{signal.SIGKILL.value}"
         survivors += _killed(launch(processes, devices, [*going_on, last]))
         going_on = [run]
-    finish(launch(processes, devices, going_on))
+    finish(launch(processes, devices, going_on), timeout=PATIENCE)
     return survivors
 
 
@@ -99,7 +107,7 @@ def _killed(processes):
     """Waits for the last process to be killed, then for the others to end by themselves."""
     *others, last = processes
     try:
-        assert _ends(last, 200) == -signal.SIGKILL
+        assert _ends(last, PATIENCE) == -signal.SIGKILL
         began, ends = time.monotonic(), []
         for other in others:
             code = _ends(other, SURVIVES)
@@ -109,6 +117,7 @@ def _killed(processes):
         for process in processes:
             process.kill()
             process.wait()
+            process.output.close()
 
 
 def _ends(process, seconds):

@@ -218,7 +218,7 @@ def test_a_run_where_only_tensorflow_reaches(whole):
     names = {name.rstrip("/") for name in tf.io.gfile.listdir(out)}
     assert names == {
         *("config.json", "log.csv", "tensorboard", "state.npz", "learning_curves.png"),
-        *("best.keras", "last.keras", "final.keras", "final.npz"),
+        *("best.keras", "last.keras", "final.keras", "final.npz", "final.npz.json"),
     }
     with tf.io.gfile.GFile(f"{out}/log.csv") as file:
         assert [row["step"] for row in csv.DictReader(file.read().splitlines())] == ["1", "3"]
