@@ -49,8 +49,8 @@ def run(options, name, request, macs):
             for names in peers.GROUPS[backend]:
                 chosen = [n for n in names if not options.only or n in options.only]
                 if chosen:
-                    found = group(backend, job, chosen, options, request)
-                    found["macs"] = macs(job)
+                    contenders = dict.fromkeys(chosen, job)
+                    found = group(backend, contenders, options, request, macs(job))
                     results["groups"].append(found)
                     print(measure.table(HEADER, rows(found)), flush=True)
     text = report(results)
@@ -59,33 +59,52 @@ def run(options, name, request, macs):
     return text
 
 
-def group(backend, job, names, options, request):
-    """The peers of one backend, and the ceilings of the machine, taking turns."""
-    workers = {name: worker(name, job, backend) for name in names}
-    products = [product for product in BACKENDS if measure.version(product)]
-    requests = {name: {**request, "seconds": options.seconds} for name in names}
-    for library in products:
-        dtype = "bfloat16" if "16" in job.dtype else "float32"
-        name = f"{contender.PRODUCT}, {library}"
-        workers[name] = worker(contender.PRODUCT, {"library": library, "dtype": dtype}, library)
-        requests[name] = {"seconds": min(options.seconds, 0.5)}
+def group(backend, contenders, options, request, macs):
+    """Some peers of one backend, and the ceilings of the machine, taking turns.
+
+    Args:
+        backend: Keras's, for the peers that are Keras models.
+        contenders: Dictionary of label to job. The label is the peer's name, and after a colon
+            what is particular about its job.
+        options: With `rounds` and `seconds`.
+        request: Dictionary, what each is asked for.
+        macs: Multiply-adds of one image.
+
+    Returns:
+        Dictionary of what was measured, to be written as JSON.
+    """
+    workers = {
+        label: worker(label.split(":")[0], dataclasses.asdict(job), backend)
+        for label, job in contenders.items()
+    }
+    requests = {label: {**request, "seconds": options.seconds} for label in contenders}
+    job = next(iter(contenders.values()))
+    libraries = {f"{contender.PRODUCT} {name}": name for name in BACKENDS if measure.version(name)}
+    dtype = "bfloat16" if "16" in job.dtype else "float32"
+    for label, library in libraries.items():
+        workers[label] = worker(contender.PRODUCT, {"library": library, "dtype": dtype}, library)
+        requests[label] = {"seconds": min(options.seconds, 0.5)}
     try:
         answers = measure.interleaved(workers, options.rounds, requests)
     finally:
         for each in workers.values():
             each.close()
-    ceilings = {
-        library: [a["flops"] for a in answers[f"{contender.PRODUCT}, {library}"]]
-        for library in products
-        if f"{contender.PRODUCT}, {library}" in answers
+    return {
+        "backend": backend,
+        "model": job.model,
+        "batch": job.batch,
+        "macs": macs,
+        "ceilings": {
+            library: [answer["flops"] for answer in answers[label]]
+            for label, library in libraries.items()
+            if label in answers
+        },
+        "peers": {label: summary(answers, workers, label) for label in contenders},
     }
-    found = {name: summary(answers, workers, name) for name in names}
-    return {"backend": backend, **dataclasses.asdict(job), "ceilings": ceilings, "peers": found}
 
 
 def worker(name, job, backend):
-    if dataclasses.is_dataclass(job):
-        job = dataclasses.asdict(job)
+    """The process of a peer, with as many threads as this process may use cores."""
     script = str(pathlib.Path(__file__).with_name("contender.py"))
     cores = str(len(os.sched_getaffinity(0)))
     environment = {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}

@@ -30,11 +30,19 @@ class Contender:
         """Does a task over and over for so many seconds, and at least so often."""
         import peers
 
+        if task == "build":
+            return self._build(peers)
         if self._peer is None:
             self._peer = peers.make(self._name, peers.Job(**self._job))
         if task == "train":
             return timed(lambda: self._peer.train(steps), seconds, least, steps)
         return timed(self._peer.forward, seconds, least)
+
+    def _build(self, peers):
+        build = peers.builder(self._name, peers.Job(**self._job))
+        start = time.perf_counter()
+        build()
+        return {"seconds": time.perf_counter() - start}
 
 
 def timed(work, seconds, least=1, parts=1):

@@ -101,7 +101,17 @@ class Job:
 def make(name, job):
     """The peer of a name. Raises ImportError where its library is not installed."""
     job = dataclasses.replace(job, compiled=name.endswith(", compiled"))
-    return importlib.import_module(f"peers.{MODULES[name]}").Peer(job)
+    return _module(name).Peer(job)
+
+
+def builder(name, job):
+    """A function that builds the Keras model of a peer, whose library is imported already."""
+    module = _module(name)
+    return lambda: module.build(job)
+
+
+def _module(name):
+    return importlib.import_module(f"peers.{MODULES[name]}")
 
 
 def refuse_hybrid(job, library):
