@@ -28,6 +28,7 @@ COMMANDS = {
     "convert": "rewrite weights in another format",
     "export": "write a model for serving, from pixels to probabilities",
     "plan": "say whether a training step fits into memory",
+    "bench": "measure how fast this machine classifies and trains",
     "check-data": "read a collection of images and say what is wrong with it",
     "prepare": "write a collection of images as TFRecord files",
 }

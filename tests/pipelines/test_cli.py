@@ -27,7 +27,7 @@ def test_help_lists_every_command_in_a_line(capsys):
         assert [line.split() for line in lines].count([name, *text.split()]) == 1
 
 
-@pytest.mark.parametrize("name", ["models", "convert", "export", "predict"])
+@pytest.mark.parametrize("name", ["models", "convert", "export", "predict", "bench"])
 def test_help_of_a_command_shows_a_line_that_runs(name, capsys):
     assert cli.main([name, "--help"]) == 0
     shown = capsys.readouterr().out
