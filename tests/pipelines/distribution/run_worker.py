@@ -2,10 +2,11 @@
 
     python run_worker.py FOLDER SPEC/RECIPE/NAME[/PROCESS/POSITION/SIGNAL] ...
 
-Each trains RECIPE, `exact` or `random`, in FOLDER/NAME, or goes on there. The process of that
-number gets the signal after the batch of that position: 9 as from the kernel when memory is short,
-15 as from a scheduler. What came of it is in FOLDER/NAME-PROCESS.json, the last weights and all
-else that is saved in FOLDER/NAME.npz.
+Each trains RECIPE in FOLDER/NAME, or goes on there: `exact`, `evaluated` (the same, and evaluates
+the model of one device after it) or `random`. The process of that number gets the signal after the
+batch of that position: 9 as from the kernel when memory is short, 15 as from a scheduler. What came
+of it is in FOLDER/NAME-PROCESS.json, the last weights and all else that is saved in
+FOLDER/NAME.npz.
 """
 
 import json
@@ -28,21 +29,24 @@ from pipelines.runs.train import train
 
 BATCH, BATCHES = 8, 6  # of 24 images, three batches an epoch
 SAVE_EVERY = 2
-SIZES = {"patch_size": 8, "num_layers": 2, "num_heads": 2, "hidden_dim": 64, "mlp_dim": 128}
+SIZES = {"patch_size": 8, "num_layers": 1, "num_heads": 2, "hidden_dim": 64, "mlp_dim": 128}
 
 
 def recipes(images):
-    """`exact` is the same on any devices; `random` has everything that has a state."""
+    """`exact` is the same on any devices; `random` has all that has a state."""
     small = smoke.smoke(resolve("better_plain_vit"), images)
     model = {"image_size": (16, 24), "arguments": {**small.model.arguments, **SIZES}}
     sgd = {"name": "sgd", "learning_rate": 0.1, "weight_decay": 0.0, "clip_norm": 0.5}
     small = replace(small, model=model, steps=BATCHES, batch_size=BATCH)
+    exact = replace(small, optimizer=sgd, data={"augment": "none"})
     return {
-        "exact": replace(small, optimizer=sgd, data={"augment": "none"}),
+        "exact": exact,
+        "evaluated": exact,
         "random": replace(
             small,
             model={"regularization": 0.3},
             optimizer={"averaging": 0.8, "warmup": 2},
+            data={"augment": "none"},
             few_shot=False,
         ),
     }
@@ -55,9 +59,9 @@ def main(folder, *runs):
     for run in runs:
         spec, recipe, name, *sent = run.split("/")
         with distributed(spec) as engine:
-            recipe_of_run = recipes(folder / "images.npz")[recipe]
-            results = trained(folder / name, recipe_of_run, engine, [int(x) for x in sent])
-            if recipe == "exact":
+            known = recipes(folder / "images.npz")
+            results = trained(folder / name, known[recipe], engine, [int(x) for x in sent])
+            if recipe == "evaluated":
                 results.update(evaluated(folder, name, engine))
             (folder / f"{name}-{engine.host}.json").write_text(json.dumps(results))
         keras.backend.clear_session()

@@ -36,6 +36,7 @@ PATHS = [
     (processes, devices, specs, spec) for processes, devices, specs in LAUNCHES for spec in specs
 ]
 SEVERAL = [launch for launch in LAUNCHES if launch[0] > 1]
+EVALUATED = [path for path in PATHS if path[0] > 1 or path[-1] == "data"]
 KILLED, RESUMED = 5, 4  # after the fifth of six batches; the state is of every second
 SURVIVES = 100  # seconds, of which JAX takes 30 to miss the other's heartbeat
 PATIENCE = 600  # seconds, of a launch on a busy machine
@@ -53,7 +54,7 @@ def folder():
     made = pathlib.Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, made)
     smoke.write_images(made / "images.npz")
-    finish([start([SCRIPT, made, "off/exact/exact-off"])], timeout=PATIENCE)
+    finish([start([SCRIPT, made, "off/evaluated/exact-off"])], timeout=PATIENCE)
     return made
 
 
@@ -75,14 +76,21 @@ def launch(processes, devices, runs):
 
 @functools.cache
 def whole(processes, devices, specs):
-    """Trains the runs that nothing stops; then one that a scheduler stops, in the last process."""
+    """Trains the runs that nothing stops; then in several processes one that a scheduler stops."""
     runs = []
     for spec in specs:
-        runs.append(f"{spec}/exact/{name('exact', processes, spec)}")
+        evaluated = (processes, devices, specs, spec) in EVALUATED
+        exact = "evaluated" if evaluated else "exact"
+        runs.append(f"{spec}/{exact}/{name('exact', processes, spec)}")
         runs.append(f"{spec}/random/{name('whole', processes, spec)}")
-    stopped = name("stopped", processes, specs[0])
-    runs.append(f"{specs[0]}/random/{stopped}/{processes - 1}/2/{signal.SIGTERM.value}")
-    finish(launch(processes, devices, runs), code=143, timeout=PATIENCE)
+    if processes > 1:
+        runs.append(f"{_stopped(processes, specs)}/{processes - 1}/2/{signal.SIGTERM.value}")
+    code = 143 if processes > 1 else 0
+    finish(launch(processes, devices, runs), code=code, timeout=PATIENCE)
+
+
+def _stopped(processes, specs):
+    return f"{specs[0]}/random/{name('stopped', processes, specs[0])}"
 
 
 @functools.cache
@@ -93,7 +101,7 @@ def killed(processes, devices, specs):
         What the processes that outlived the killed one ended with: a list of (code, text, seconds).
     """
     survivors = []
-    going_on = [f"{specs[0]}/random/{name('stopped', processes, specs[0])}"]
+    going_on = [_stopped(processes, specs)] if processes > 1 else []
     for spec in specs:
         run = f"{spec}/random/{name('cut', processes, spec)}"
         last = f"{run}/{processes - 1}/{KILLED}/{signal.SIGKILL.value}"
@@ -152,7 +160,7 @@ def test_a_run_on_many_devices_is_that_of_one(path):
     processes, devices, specs, spec = path
     whole(processes, devices, specs)
     single, many = arrays("exact-off"), arrays(name("exact", processes, spec))
-    assert single.keys() == many.keys() and len(single) > 60
+    assert single.keys() == many.keys() and len(single) > 40
     for key, value in single.items():
         np.testing.assert_allclose(many[key], value, atol=1e-6, err_msg=key)
     for of_process in results("exact", processes, spec):
@@ -183,7 +191,7 @@ def test_one_process_writes_and_all_say_the_same(path):
     assert model.spec.class_names == ("0", "1", "2", "3")
 
 
-@paths(PATHS)
+@paths(EVALUATED)
 def test_evaluation_on_many_devices_is_that_of_one(path):
     processes, devices, specs, spec = path
     whole(processes, devices, specs)
@@ -221,7 +229,7 @@ def test_a_killed_run_goes_on_to_the_same_end(path):
         assert of_process["position"] == 6
 
 
-@paths(LAUNCHES)
+@paths(SEVERAL)
 def test_all_stop_where_one_is_asked_to(path):
     processes, _, specs = path
     whole(*path)
@@ -230,7 +238,7 @@ def test_all_stop_where_one_is_asked_to(path):
     for key, value in one.items():
         np.testing.assert_array_equal(value, other[key], err_msg=key)
     for of_process in results("stopped", processes, specs[0]):
-        # Several processes ask each other after a few seconds of batches, here after the third.
+        # They ask each other after some seconds of batches, here after the second or the third.
         assert of_process["steps"] in ([3, 4, 5, 6], [4, 5, 6])
 
 
