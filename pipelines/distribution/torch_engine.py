@@ -5,6 +5,7 @@ models in DistributedDataParallel itself (https://github.com/keras-team/keras/pu
 average of equal gradients is then the same again.
 """
 
+import atexit
 import datetime
 import os
 
@@ -86,7 +87,8 @@ class TorchEngine(Engine):
         if gpu:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
         torch.distributed.init_process_group("nccl" if gpu else "gloo", timeout=PATIENCE)
-        self.callback(torch.distributed.destroy_process_group)
+        # Once in a process: under torchrun a second group would find the addresses of the first.
+        atexit.register(torch.distributed.destroy_process_group)
 
 
 def _broadcast(variables):

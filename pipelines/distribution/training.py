@@ -84,7 +84,9 @@ class _Watch:
             rows = arguments.pop("validation_batch_size", None) or batch_size
             arguments["validation_data"] = self.engine.feed(self._padded(validation, rows))
         with self.engine.explained():
-            return original(**arguments)
+            history = original(**arguments)
+            self.engine.wait()  # JAX reports a lost process only to who waits for its numbers
+            return history
 
     def evaluate(self, model, original, arguments):
         if not arguments.get("_use_cached_eval_dataset"):  # fit has padded what it caches
