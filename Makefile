@@ -26,7 +26,7 @@ endif
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format
+.PHONY: help demo test bench lint format
 # Two installations into one environment must not run at once.
 .NOTPARALLEL:
 
@@ -44,6 +44,9 @@ test: $(STAMPS)/test ## run the suite on each backend (BACKENDS="jax torch", ARG
 	done; \
 	if [ -n "$$failed" ]; then echo "tests failed on:$$failed"; exit 1; fi
 
+bench: $(STAMPS)/bench ## measure speed beside other libraries, some 20 minutes (ARGS=--full: all, hours)
+	.venv/bin/python benchmarks/run.py $(ARGS)
+
 lint: $(STAMPS)/dev ## check style and formatting
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m ruff format --check .
@@ -57,6 +60,7 @@ $(STAMPS)/demo-tensorflow: EXTRAS := tf,plot
 $(STAMPS)/demo-jax: EXTRAS := tf,jax,plot
 $(STAMPS)/demo-torch: EXTRAS := tf,torch,plot
 $(STAMPS)/dev: EXTRAS := dev
+$(STAMPS)/bench: EXTRAS := tf,jax,torch,plot,bench
 $(STAMPS)/test: EXTRAS := tf,jax,torch,plot,dev
 
 $(STAMPS)/%: $(STAMPS)/python pyproject.toml constraints.txt

@@ -33,59 +33,68 @@ def add_arguments(parser, models, batch, rounds, seconds):
     parser.add_argument("--out", help="folder for the JSON and the Markdown table")
 
 
-def run(options, name, request, macs):
-    """Measures, prints the table and writes it where `--out` says.
+def run(options, name, request, macs, groups=None):
+    """Measures, prints the tables and writes them where `--out` says.
 
     Args:
         options: What `add_arguments` gave.
         name: Of the files.
         request: Dictionary, what a peer is asked for in each turn.
         macs: Function of a job to the multiply-adds of one image in this task.
+        groups: Function of a backend and a job to the contenders of each `group`; by default
+            the peers of the backend.
+
+    Returns:
+        Dictionary, what was written.
     """
+    groups = peer_groups if groups is None else groups
     results = {"settings": {**vars(options), **request}, **measure.surroundings(), "groups": []}
     for backend in options.backends:
         for model in options.models:
             job = peers.Job(model, options.image_size, options.batch, options.dtype)
-            for names in peers.GROUPS[backend]:
-                chosen = [n for n in names if not options.only or n in options.only]
-                if chosen:
-                    contenders = dict.fromkeys(chosen, job)
-                    found = group(backend, contenders, options, request, macs(job))
-                    results["groups"].append(found)
-                    print(measure.table(HEADER, rows(found)), flush=True)
-    text = report(results)
+            for contenders in groups(backend, job):
+                labels = [n for n in contenders if not options.only or n in options.only]
+                if not labels:
+                    continue
+                chosen = {label: contenders[label] for label in labels}
+                results["groups"].append(group(chosen, options, request, macs(job)))
+                print(measure.table(HEADER, rows(results["groups"][-1])), flush=True)
     if options.out:
-        measure.write(options.out, name, results, text)
-    return text
+        measure.write(options.out, name, results, report(results))
+    return results
 
 
-def group(backend, contenders, options, request, macs):
-    """Some peers of one backend, and the ceilings of the machine, taking turns.
+def peer_groups(backend, job):
+    return [dict.fromkeys(names, (job, backend)) for names in peers.GROUPS[backend]]
+
+
+def group(contenders, options, request, macs, together=False):
+    """Some peers, and the ceilings of the machine, taking turns.
 
     Args:
-        backend: Keras's, for the peers that are Keras models.
-        contenders: Dictionary of label to job. The label is the peer's name, and after a colon
-            what is particular about its job.
+        contenders: Dictionary of label to job and backend, which is Keras's where the peer is a
+            Keras model. The label is the peer's name, and after a colon what is particular.
         options: With `rounds` and `seconds`.
         request: Dictionary, what each is asked for.
         macs: Multiply-adds of one image.
+        together: Whether all compile at the same time.
 
     Returns:
         Dictionary of what was measured, to be written as JSON.
     """
     workers = {
         label: worker(label.split(":")[0], dataclasses.asdict(job), backend)
-        for label, job in contenders.items()
+        for label, (job, backend) in contenders.items()
     }
     requests = {label: {**request, "seconds": options.seconds} for label in contenders}
-    job = next(iter(contenders.values()))
+    job, backend = next(iter(contenders.values()))
     libraries = {f"{contender.PRODUCT} {name}": name for name in BACKENDS if measure.version(name)}
     dtype = "bfloat16" if "16" in job.dtype else "float32"
     for label, library in libraries.items():
         workers[label] = worker(contender.PRODUCT, {"library": library, "dtype": dtype}, library)
         requests[label] = {"seconds": min(options.seconds, 0.5)}
     try:
-        answers = measure.interleaved(workers, options.rounds, requests)
+        answers = measure.interleaved(workers, options.rounds, requests, together)
     finally:
         for each in workers.values():
             each.close()
@@ -107,8 +116,14 @@ def worker(name, job, backend):
     """The process of a peer, with as many threads as this process may use cores."""
     script = str(pathlib.Path(__file__).with_name("contender.py"))
     cores = str(len(os.sched_getaffinity(0)))
-    environment = {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS", cores)
+    environment = {
+        "KERAS_BACKEND": backend,
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", cores),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        # Several processes share one accelerator, and what each needs is measured.
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
     return measure.Worker([sys.executable, script, name, json.dumps(job)], environment)
 
 
@@ -117,7 +132,7 @@ def summary(answers, workers, name):
         return {"failure": workers[name].failure}
     return {
         "seconds": [answer["seconds"] for answer in answers[name]],
-        "peak_mib": max(answer["peak"] for answer in answers[name]),
+        "peak_mib": max(answer.get("device_peak", answer["peak"]) for answer in answers[name]),
     }
 
 
@@ -149,19 +164,12 @@ def report(results):
     """Everything in one table, with what it was measured on."""
     settings = results["settings"]
     lines = [measure.table(HEADER, [row for found in results["groups"] for row in rows(found)])]
-    ceilings = {}
-    for found in results["groups"]:
-        for library, rates in found["ceilings"].items():
-            ceilings.setdefault(library, []).extend(rates)
-    products = ", ".join(
-        f"{library} {measure.median(rates) / 1e9:.0f}" for library, rates in ceilings.items()
-    )
     lines += [
         "",
         f"{settings['dtype']}, {settings['image_size']} px, {settings['rounds']} rounds in which "
         "all took turns: medians; *ours is* the median of the ratios of each round, more than 1 "
         "where ours is faster, ± half their range. Memory is of the process at its most. "
-        f"GFLOP/s of a matrix product: {products}.",
+        + measure.products(results["groups"]),
         "",
         measure.sentence(results),
     ]

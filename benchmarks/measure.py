@@ -5,6 +5,7 @@ It keeps what it has built between the lines, and sits still while others have t
 disturbs the machine for a while disturbs all of them.
 """
 
+import concurrent.futures
 import datetime
 import importlib.metadata
 import json
@@ -97,22 +98,25 @@ def serve(work):
         answers.flush()
 
 
-def interleaved(workers, rounds, requests):
+def interleaved(workers, rounds, requests, together=False):
     """Lets workers take turns: one warm-up, then every worker once in each round.
 
     Args:
         workers: Dictionary of name to `Worker`.
         rounds: Integer.
         requests: Dictionary of name to the dictionary of its request.
+        together: Whether all warm up at the same time, for those that compile for long.
 
     Returns:
         Dictionary of name to the list of its answers; the failed ones are left out.
     """
+    with concurrent.futures.ThreadPoolExecutor(len(workers) if together else 1) as threads:
+        list(threads.map(lambda name: workers[name].ask(**requests[name]), workers))
     answers = {name: [] for name in workers}
-    for turn in range(rounds + 1):
+    for _ in range(rounds):
         for name, worker in workers.items():
             answer = worker.ask(**requests[name])
-            if answer is not None and turn:
+            if answer is not None:
                 answers[name].append(answer)
     return {name: found for name, found in answers.items() if found}
 
@@ -210,6 +214,16 @@ def surroundings():
         "date": datetime.date.today().isoformat(),
         "command": " ".join([pathlib.Path(sys.argv[0]).name, *sys.argv[1:]]),
     }
+
+
+def products(groups):
+    """What each library's matrix product reached in all groups, as a sentence."""
+    ceilings = {}
+    for found in groups:
+        for library, rates in found["ceilings"].items():
+            ceilings.setdefault(library, []).extend(rates)
+    each = ", ".join(f"{name} {median(rates) / 1e9:,.0f}" for name, rates in ceilings.items())
+    return f"GFLOP/s of a matrix product: {each}."
 
 
 def sentence(results):

@@ -37,8 +37,8 @@ def run(spec, processes=1, devices=1):
         return [dict(np.load(out)) for out in outs]
 
 
-def start(arguments, rank=0, processes=1, devices=1, ports=()):
-    """One process, as its backend's launcher starts it."""
+def start(arguments, rank=0, processes=1, devices=1, ports=(), variables=None):
+    """One process, as its backend's launcher starts it, with more environment variables."""
     environment = {name: text for name, text in os.environ.items() if name not in LAUNCHERS}
     environment.update(
         KERAS_BACKEND=BACKEND,
@@ -49,6 +49,7 @@ def start(arguments, rank=0, processes=1, devices=1, ports=()):
         JAX_PLATFORMS="cpu",
         XLA_FLAGS=f"--xla_force_host_platform_device_count={devices}",
     )
+    environment.update(variables or {})
     if processes > 1:
         environment.update(launcher_variables(rank, processes, ports))
     # Into a file, since a pipe that nobody reads fills up and stops the process.
@@ -91,12 +92,15 @@ def free_ports(count):
     return ports
 
 
-def finish(processes):
-    """What each printed, once all have ended well; if one fails, the others are ended too."""
-    deadline = time.monotonic() + TIMEOUT
+def finish(processes, code=0, timeout=TIMEOUT):
+    """What each printed, once all have ended with this code; if one fails, the others end too."""
+    deadline = time.monotonic() + timeout
     try:
         while any(process.poll() is None for process in processes):
-            if any(process.returncode for process in processes) or time.monotonic() > deadline:
+            if (
+                any(process.returncode not in (None, code) for process in processes)
+                or time.monotonic() > deadline
+            ):
                 break
             time.sleep(0.1)
     finally:
@@ -105,7 +109,7 @@ def finish(processes):
             process.kill()
             process.wait()
     outputs = [_read(process) for process in processes]
-    assert codes == [0] * len(codes), "\n".join([f"exit codes {codes}", *outputs])
+    assert codes == [code] * len(codes), "\n".join([f"exit codes {codes}", *outputs])
     return outputs
 
 

@@ -54,12 +54,14 @@ class Job:
         model: `"B/16"`, or `"R50+B/16"` for a hybrid.
         image_size: Integer, pixels of a side.
         batch: Integer.
-        dtype: `"float32"` or `"mixed_bfloat16"`.
+        dtype: `"float32"`, `"mixed_bfloat16"` or `"bfloat16"`.
         compiled: On PyTorch, whether `torch.compile` is used; elsewhere compiling is the rule.
         folded: Whether the weight standardisation of our hybrids is folded.
-        resident: Whether the images lie on the device already and Keras's `predict` is passed
-            by: the model is called as a compiled function. Otherwise every pass begins and ends
-            with NumPy arrays, as a user's does.
+        resident: Whether the images lie on the device already, and Keras's `predict` and `fit`
+            are passed by. Otherwise everything begins and ends with NumPy arrays, as a user's
+            does.
+        switch: What of ours is switched on: `"rematerialize"`, `"steps_per_execution"`,
+            `"jit_compile"` (the other way than Keras chooses by itself), `"int8"`, or nothing.
         classes: Integer.
     """
 
@@ -70,6 +72,7 @@ class Job:
     compiled: bool = False
     folded: bool = False
     resident: bool = False
+    switch: str = ""
     classes: int = 1000
 
     @property

@@ -3,6 +3,10 @@
 import keras
 import numpy as np
 
+from peers import loops
+
+STEPS_PER_EXECUTION = 4
+
 
 class KerasPeer:
     """`predict_on_batch` and `fit`, as Keras documents them, compiled as Keras does by itself."""
@@ -13,10 +17,11 @@ class KerasPeer:
         self.job = job
         self.model = self.build(job)
         self.images = job.images()
-        self._fit = None
-        if job.compiled:  # what is not "auto" is left to the user: on torch that is torch.compile
-            self.model.compile(jit_compile=True)
-        self._call = _function(self.model, job) if job.resident else None
+        self._forward = self._train = self._fit = None
+        self._compile = {"jit_compile": _jit(job)}
+        if job.switch == "steps_per_execution":
+            self._compile["steps_per_execution"] = STEPS_PER_EXECUTION
+        self.model.compile(**self._compile)
 
     def build(self, job):
         raise NotImplementedError
@@ -25,16 +30,20 @@ class KerasPeer:
         raise NotImplementedError
 
     def forward(self):
-        if self._call:
-            return self._call()
+        if self.job.resident:
+            self._forward = self._forward or loops.forward(self.model, self.job)
+            return self._forward()
         return self.model.predict_on_batch(self.images)
 
     def train(self, steps):
+        if self.job.resident:
+            self._train = self._train or loops.training(self.model, self.optimizer(), self.job)
+            return self._train(steps)
         if self._fit is None:
             self.model.compile(
                 self.optimizer(),
                 keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-                jit_compile=True if self.job.compiled else "auto",
+                **self._compile,
             )
             images = np.concatenate([self.images] * steps)
             self._fit = images, np.concatenate([self.job.labels()] * steps)
@@ -44,28 +53,8 @@ class KerasPeer:
         return history.history["loss"][0]
 
 
-def _function(model, job):
-    """A function of no arguments: the model on images that lie on the device, compiled."""
-    images = keras.ops.convert_to_tensor(job.images(), model.compute_dtype)
-    backend = keras.backend.backend()
-    if backend == "jax":
-        import jax
-
-        state = [v.value for v in model.trainable_variables]
-        others = [v.value for v in model.non_trainable_variables]
-        call = jax.jit(lambda s, o, x: model.stateless_call(s, o, x, training=False)[0])
-        return lambda: jax.block_until_ready(call(state, others, images))
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        call = tf.function(lambda x: model(x, training=False), jit_compile=True)
-        return lambda: call(images).numpy()
-    import torch
-
-    call = torch.compile(model) if job.compiled else model
-
-    def run():
-        with torch.inference_mode():
-            return call(images, training=False).cpu()
-
-    return run
+def _jit(job):
+    """`jit_compile` of Keras. By itself it compiles on TensorFlow and JAX, and not on PyTorch."""
+    if job.switch == "jit_compile":
+        return keras.backend.backend() == "torch"
+    return True if job.compiled else "auto"

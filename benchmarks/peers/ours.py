@@ -1,5 +1,7 @@
 """keras_vit."""
 
+import warnings
+
 import keras_vit
 from peers import LEARNING_RATE, WEIGHT_DECAY
 from peers.keras_models import KerasPeer
@@ -24,7 +26,20 @@ def build(job):
         classifier_activation=None,
         resnet=resnet,
     )
+    if job.switch == "rematerialize":
+        keras_vit.rematerialize(model)
+    if job.switch == "int8":
+        quantize(model)
     return keras_vit.fold_weight_standardization(model) if job.folded else model
+
+
+def quantize(model):
+    """Kernels and what they are multiplied with in int8; returns the model."""
+    with warnings.catch_warnings():
+        # Of every layer that has no kernel.
+        warnings.filterwarnings("ignore", "Layer .* does not have a `quantize` method")
+        model.quantize("int8")
+    return model
 
 
 class Peer(KerasPeer):

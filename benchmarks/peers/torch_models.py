@@ -16,9 +16,13 @@ class TorchPeer:
     def __init__(self, job):
         torch.manual_seed(0)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.bfloat16 = "bfloat16" in job.dtype
-        self.model = self.build(job).to(self.device).eval()
-        self.images = torch.from_numpy(job.images()).permute(0, 3, 1, 2).contiguous()
+        self.mixed = job.dtype == "mixed_bfloat16"
+        dtype = torch.bfloat16 if job.dtype == "bfloat16" else torch.float32
+        # Convolutions of a GPU want the channels last; those of a CPU gained nothing.
+        layout = torch.channels_last if self.device == "cuda" else torch.contiguous_format
+        self.model = self.build(job).to(self.device, dtype, memory_format=layout).eval()
+        images = torch.from_numpy(job.images()).permute(0, 3, 1, 2)
+        self.images = images.to(dtype).contiguous(memory_format=layout)
         self.labels = torch.from_numpy(job.labels()).to(self.device)
         self.resident = job.resident
         if job.resident:
@@ -53,6 +57,6 @@ class TorchPeer:
         return loss.item()
 
     def _precision(self):
-        if not self.bfloat16:
+        if not self.mixed:
             return contextlib.nullcontext()
         return torch.autocast(self.device, torch.bfloat16)

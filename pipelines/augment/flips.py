@@ -12,5 +12,4 @@ def random_flip(image, seed, probability=0.5):
         probability: Float from 0 to 1.
     """
     mirror = tf.random.stateless_uniform((), seed) < probability
-    # Reversing along no axis is a copy, which costs less than a branch of the graph.
-    return tf.raw_ops.Reverse(tensor=image, dims=tf.stack([False, mirror, False]))
+    return tf.cond(mirror, lambda: tf.reverse(image, [1]), lambda: image)

@@ -6,6 +6,7 @@ top-1 with the published one; the exit status is 1 where they differ by more tha
 
 import json
 
+from pipelines.distribution.command import add_distribute_argument, distributed
 from pipelines.model_files.open_model import add_weights_argument, open_model
 
 EXAMPLE = "keras-vit evaluate --model runs/fashion_mnist/final.keras --data fashion_mnist"
@@ -23,6 +24,7 @@ def add_arguments(parser):
     parser.add_argument("--real", metavar="FILE", help="real.json, reassessed labels of ImageNet")
     parser.add_argument("--confusion", metavar="FILE", help="PNG of the confusion matrix to write")
     parser.add_argument("--batch-size", type=int, default=64, metavar="N")
+    add_distribute_argument(parser)
     parser.add_argument("--per-class", action="store_true", help="print a line for each class")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -35,25 +37,34 @@ def run(options):
         raise ValueError(
             "Name the model by --model, perhaps with --weights, or a published one by --reproduce."
         )
-    entry = None
-    if options.reproduce is not None:
-        entry = evaluate.published(*options.reproduce)
-        model = evaluate.build_published(*options.reproduce)
-    else:
-        model = open_model(options.model, options.weights)
-    source = evaluate.labelled(model, options.data, options.split)
-    p = evaluate.probabilities(model, source, options.batch_size)
-    result = evaluate.measure(p, source.labels, source.class_names)
+    entry = options.reproduce and evaluate.published(*options.reproduce)
+    with distributed(options.distribute) as engine:
+        if entry:
+            model = evaluate.build_published(*options.reproduce)
+        else:
+            model = open_model(options.model, options.weights)
+        source = evaluate.labelled(model, options.data, options.split)
+        p = evaluate.probabilities(model, source, options.batch_size, engine)
+        result = evaluate.measure(p, source.labels, source.class_names)
+        if engine.is_chief:
+            _report(options, entry, source, p, result)
+        engine.wait()  # a process that has ended would be missed
+    return int(bool(entry) and abs(100 * result.top1 - entry.top1) > TOLERANCE)
+
+
+def _report(options, entry, source, p, result):
+    """Prints and draws what was measured."""
+    from pipelines.evaluation import evaluate
+
     facts = {"data": source.name, **result.to_dict()}
     if options.real:
         real = evaluate.read_real_labels(options.real)
         facts["real"], facts["real_images"] = evaluate.real_accuracy(p, real)
     if options.confusion:
         evaluate.draw_confusion(result, options.confusion)
-    if entry is not None:
+    if entry:
         facts["published_top1"] = entry.top1 / 100
     print(json.dumps(facts, indent=1) if options.json else _text(options, result, facts))
-    return int(entry is not None and abs(100 * result.top1 - entry.top1) > TOLERANCE)
 
 
 def _text(options, result, facts):

@@ -3,8 +3,13 @@
 import contextlib
 
 import keras
+import numpy as np
 
 from pipelines.distribution.spec import Spec
+
+
+class LostPeer(RuntimeError):
+    """Another process of the run has ended, and this one cannot go on alone."""
 
 
 class Engine(contextlib.ExitStack):
@@ -69,6 +74,46 @@ class Engine(contextlib.ExitStack):
         """Waits for all hosts, as before a file is read that the chief writes."""
         self.gather([self.host])
 
+    def outputs(self, model, batches):
+        """What a model gives for images that every host has its rows of.
+
+        Args:
+            model: A model with one output, built within the `with` block.
+            batches: `tf.data.Dataset` of this host's rows of batches of one size, images alone.
+
+        Returns:
+            NumPy `(rows of all batches of all hosts, ...)`, in their order, on every host.
+        """
+        if self.hosts == 1:
+            return np.asarray(model.predict(batches, verbose=0))
+        return self.outputs_of_hosts(model, batches)
+
+    @contextlib.contextmanager
+    def explained(self):
+        """A context that says in a sentence that another process has ended.
+
+        Raises:
+            LostPeer: in the place of what the backend raises then.
+        """
+        try:
+            yield
+        except LostPeer:
+            raise
+        except Exception as error:
+            if not self.lost_peer(error):
+                raise
+            raise LostPeer(
+                f"Another of the {self.hosts} processes has ended, and none goes on alone. Start "
+                "all of them again, from the last checkpoint."
+            ) from error
+
+    def alone(self):
+        """A context in which models are made that only this process holds, to be saved.
+
+        All processes must enter it, since some engines make every model together.
+        """
+        return contextlib.nullcontext()
+
     # What an engine adds. `__enter__` calls the first, `training.watched` the others.
 
     def start(self):
@@ -96,8 +141,16 @@ class Engine(contextlib.ExitStack):
         return False
 
     def gather(self, numbers):
-        """These numbers of every process: a list of lists, by host."""
+        """These numbers, all integers or all floats, of every process: a list of lists, by host."""
         return [list(numbers)]
+
+    def outputs_of_hosts(self, model, batches):
+        """`outputs` where there are several hosts."""
+        raise NotImplementedError
+
+    def splits_over_hosts(self, variables):
+        """Whether some of these variables are in parts that lie on several hosts."""
+        return False
 
     # Words for the messages of the engines.
 

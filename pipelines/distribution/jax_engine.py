@@ -3,6 +3,8 @@
 Loss, clipping and dropout act on the whole batch here, so nothing of training needs mending.
 """
 
+import contextlib
+import functools
 import os
 import weakref
 import zlib
@@ -13,6 +15,13 @@ import numpy as np
 from keras_vit.models import layout
 from pipelines.distribution import seeds, training
 from pipelines.distribution.engine import Engine
+
+# How long a process may be silent before JAX ends the others; its own value is 100 seconds. Threads
+# of their own send the heartbeats, so that no long step or compilation counts as silence.
+HEARTBEAT_SECONDS = 30
+
+# What errors of a step say whose messages come from a process that is gone.
+LOST = ("gloo", "Gloo", "NCCL", "heartbeat", "coordination service", "UNAVAILABLE", "by peer")
 
 
 class JaxEngine(Engine):
@@ -32,6 +41,7 @@ class JaxEngine(Engine):
                 "the first size of 'model:BxM'."
             )
         self._checked = weakref.WeakSet()
+        self._forwards = weakref.WeakKeyDictionary()  # each compiled once
         self.enter_context(distribution.scope())
         self.enter_context(training.watched(self))
 
@@ -63,22 +73,71 @@ class JaxEngine(Engine):
         from jax.experimental import multihost_utils
 
         def whole(variable):
-            if variable.value.is_fully_addressable or variable.value.is_fully_replicated:
-                return keras.ops.convert_to_numpy(variable)
-            return multihost_utils.process_allgather(variable.value, tiled=True)
+            if _in_parts(variable):
+                return multihost_utils.process_allgather(variable.value, tiled=True)
+            return keras.ops.convert_to_numpy(variable)
 
         return [whole(variable) for variable in variables]
 
+    def splits_over_hosts(self, variables):
+        return any(_in_parts(variable) for variable in variables)
+
+    @contextlib.contextmanager
+    def alone(self):
+        """On the host, whose memory is larger, and without the places of the distribution."""
+        import jax
+
+        distribution = keras.distribution.distribution()
+        keras.distribution.set_distribution(None)
+        try:
+            with jax.default_device(_host_device(jax)):
+                yield
+        finally:
+            keras.distribution.set_distribution(distribution)
+
+    def outputs_of_hosts(self, model, batches):
+        import jax
+
+        if model not in self._forwards:
+            self._forwards[model] = self._forward(weakref.proxy(model))
+        state = (
+            [variable.value for variable in model.trainable_variables],
+            [variable.value for variable in model.non_trainable_variables],
+        )
+        distribution, outputs = keras.distribution.distribution(), []
+        for images in batches.as_numpy_iterator():
+            layout = distribution.get_data_layout(images.shape).backend_layout
+            images = jax.make_array_from_process_local_data(layout, images)
+            outputs.append(np.asarray(self._forwards[model](*state, images)))
+        return np.concatenate(outputs)
+
+    def _forward(self, model):
+        """The outputs of a model, whole on every host, which those of Keras's `predict` are not."""
+        import jax
+
+        mesh = keras.distribution.distribution().device_mesh.backend_mesh
+        whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+
+        @functools.partial(jax.jit, out_shardings=whole)
+        def forward(trainable, others, images):
+            return model.stateless_call(trainable, others, images, training=False)[0]
+
+        return forward
+
     def lost_peer(self, error):
-        # Mostly JAX's own watch ends the process before, a minute and a half after the other's end.
-        return self.hosts > 1 and type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError")
+        # Where nothing is waited for, JAX's own watch ends the process, by SIGABRT.
+        named = type(error).__name__ in ("JaxRuntimeError", "XlaRuntimeError", "ValueError")
+        return self.hosts > 1 and named and any(words in str(error) for words in LOST)
 
     def gather(self, numbers):
         from jax.experimental import multihost_utils
 
         if self.hosts == 1:
             return super().gather(numbers)
-        return np.asarray(multihost_utils.process_allgather(np.asarray(numbers))).tolist()
+        numbers = np.asarray(numbers)
+        # As bytes, since JAX would make 32 bits of them.
+        shares = multihost_utils.process_allgather(numbers.view("uint8"))
+        return np.ascontiguousarray(shares).view(numbers.dtype).tolist()
 
     def _distribution(self):
         devices = keras.distribution.list_devices()
@@ -125,7 +184,28 @@ def _initialize():
                 "KERAS_DISTRIBUTION_NUM_PROCESSES needs KERAS_DISTRIBUTION_PROCESS_ID and "
                 "KERAS_DISTRIBUTION_JOB_ADDRESSES beside it. Received: no process id"
             )
-        keras.distribution.initialize()
+        join = jax.distributed.initialize
+        # Keras's function, which also gives all processes one seed, has no argument for this.
+        jax.distributed.initialize = functools.partial(
+            join, heartbeat_timeout_seconds=HEARTBEAT_SECONDS
+        )
+        try:
+            keras.distribution.initialize()
+        finally:
+            jax.distributed.initialize = join
+
+
+def _host_device(jax):
+    try:
+        return jax.local_devices(backend="cpu")[0]
+    except RuntimeError:  # where JAX_PLATFORMS names accelerators only
+        return jax.local_devices()[0]
+
+
+def _in_parts(variable):
+    """Whether no single host has the whole of a variable."""
+    value = variable.value
+    return not (value.is_fully_addressable or value.is_fully_replicated)
 
 
 def _by_variable(mesh):

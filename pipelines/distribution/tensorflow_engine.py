@@ -8,10 +8,13 @@ import functools
 import sys
 
 import keras
+import numpy as np
 
 from pipelines._tensorflow import tf
 from pipelines.distribution import seeds, training
 from pipelines.distribution.engine import Engine
+
+MESSAGE = 8  # numbers of 64 bits
 
 
 class TensorFlowEngine(Engine):
@@ -23,7 +26,7 @@ class TensorFlowEngine(Engine):
         if self.spec.kind == "tpu":
             self.strategy = _tpu_strategy(self.spec.name)
         elif self._processes > 1:
-            self.strategy = tf.distribute.MultiWorkerMirroredStrategy()
+            self.strategy = _multi_worker_strategy()
             resolver = self.strategy.cluster_resolver
             self.hosts, self.host = self._processes, _host(resolver)
             self.callback(take_local_results())
@@ -70,17 +73,54 @@ class TensorFlowEngine(Engine):
         return self.strategy.distribute_datasets_from_function(lambda context: data)
 
     def lost_peer(self, error):
-        return self.hosts > 1 and isinstance(error, tf.errors.UnavailableError)
+        # Its connection was closed, or it answers no more.
+        lost = (tf.errors.UnavailableError, tf.errors.DeadlineExceededError)
+        return self.hosts > 1 and isinstance(error, lost)
 
     def gather(self, numbers):
         if self.hosts == 1:
             return super().gather(numbers)
+        numbers = np.asarray(numbers)  # of 64 bits
+        # All of one length, so that one function serves all: each leaves a graph behind.
+        message = np.zeros(-(-len(numbers) // MESSAGE) * MESSAGE, "int64")
+        message[: len(numbers)] = numbers.view("int64")
+        rows = self._of_all_hosts(tf.constant(message))[:, : len(numbers)]
+        return np.ascontiguousarray(rows).view(numbers.dtype).tolist()
 
-        def row():
-            return tf.distribute.get_replica_context().all_gather(tf.constant([numbers]), axis=0)
+    def outputs_of_hosts(self, model, batches):
+        @tf.function
+        def step(images):
+            return self.strategy.run(lambda x: model(x, training=False), args=(images,))
 
-        rows = self.strategy.experimental_local_results(self.strategy.run(tf.function(row)))[0]
-        return rows.numpy().tolist()[:: self.replicas // self.hosts]
+        mine = []  # (b, ...) of each step
+        for images in self.feed(batches):
+            parts = self.strategy.experimental_local_results(step(images))
+            mine.append(np.concatenate([part.numpy() for part in parts]))
+        whole = self._of_all_hosts(tf.constant(np.stack(mine)))  # (hosts, steps, b, ...)
+        whole = np.moveaxis(whole, 0, 1)
+        return whole.reshape(-1, *whole.shape[3:])
+
+    def _of_all_hosts(self, value):
+        """`(hosts, ...)` of one tensor of each host, as an array."""
+        rows = self.strategy.experimental_local_results(_of_all_replicas(value[None]))[0]
+        return rows.numpy()[:: self.replicas // self.hosts]
+
+
+@functools.cache
+def _multi_worker_strategy():
+    """Once in a process: a second strategy would find the collectives of the first."""
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+@tf.function
+def _of_all_replicas(value):
+    """`(replicas, ...)` of one tensor `(1, ...)` of each replica."""
+
+    def rows(value):
+        value = tf.identity(value)  # on the replica's device, by which it is gathered
+        return tf.distribute.get_replica_context().all_gather(value, axis=0)
+
+    return tf.distribute.get_strategy().run(rows, args=(value,))
 
 
 def _tpu_strategy(name):

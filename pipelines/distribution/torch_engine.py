@@ -5,12 +5,18 @@ models in DistributedDataParallel itself (https://github.com/keras-team/keras/pu
 average of equal gradients is then the same again.
 """
 
+import datetime
 import os
 
 import keras
+import numpy as np
 
 from pipelines.distribution import seeds, training
 from pipelines.distribution.engine import Engine
+
+# How long one process waits for another whose connection stays open though nothing comes. Gloo and
+# NCCL would wait for half an hour and for ten minutes; the chief's writing has to fit into it.
+PATIENCE = datetime.timedelta(minutes=10)
 
 
 class TorchEngine(Engine):
@@ -59,11 +65,27 @@ class TorchEngine(Engine):
         torch.distributed.all_gather_object(shares, list(numbers))
         return shares
 
+    def outputs_of_hosts(self, model, batches):
+        mine = model.predict(batches, verbose=0)  # of this process, as without a distribution
+        return self._rows_of_all(mine.reshape(int(batches.cardinality()), -1, *mine.shape[1:]))
+
+    def _rows_of_all(self, rows):
+        """(steps, b, ...) of this host -> (steps * hosts * b, ...)."""
+        import torch
+
+        mine = torch.from_numpy(np.ascontiguousarray(rows))
+        if torch.cuda.is_available():
+            mine = mine.cuda()  # NCCL gathers nothing else
+        shares = [torch.empty_like(mine) for _ in range(self.hosts)]
+        torch.distributed.all_gather(shares, mine)
+        whole = torch.stack(shares, 1).cpu().numpy()  # (steps, hosts, b, ...)
+        return whole.reshape(-1, *whole.shape[3:])
+
     def _join(self, torch):
         gpu = torch.cuda.is_available()
         if gpu:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
-        torch.distributed.init_process_group("nccl" if gpu else "gloo")
+        torch.distributed.init_process_group("nccl" if gpu else "gloo", timeout=PATIENCE)
         self.callback(torch.distributed.destroy_process_group)
 
 

@@ -83,7 +83,7 @@ class _Watch:
         if validation is not None:
             rows = arguments.pop("validation_batch_size", None) or batch_size
             arguments["validation_data"] = self.engine.feed(self._padded(validation, rows))
-        with self._explained():
+        with self.engine.explained():
             return original(**arguments)
 
     def evaluate(self, model, original, arguments):
@@ -123,19 +123,6 @@ class _Watch:
         if share is not None and self._evaluating and "loss" in results:
             results["loss"] = keras.ops.divide_no_nan(results["loss"], share)
         return results
-
-    @contextlib.contextmanager
-    def _explained(self):
-        """Says in a sentence that another process has ended."""
-        try:
-            yield
-        except Exception as error:
-            if not self.engine.lost_peer(error):
-                raise
-            raise RuntimeError(
-                f"Another of the {self.engine.hosts} processes has ended, and none goes on alone. "
-                "Start all of them again from the last checkpoint."
-            ) from error
 
     def _check_batches(self, x, batch_size):
         """Refuses data whose batches would not divide, before the first step."""

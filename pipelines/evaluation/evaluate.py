@@ -10,6 +10,7 @@ from keras_vit.analysis.figures import new_figure
 from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.image_model import require_spec
 from keras_vit.models.spec import ViTSpec
+from pipelines.distribution.engine import Engine
 from pipelines.feed.targets import INDEX, Targets, check_classes
 from pipelines.loading import evaluation_data
 from pipelines.sources.grammar import open_source
@@ -67,14 +68,16 @@ class Evaluation:
         )
 
 
-def evaluate(model, data, *, batch_size=64, split="validation"):
+def evaluate(model, data, *, batch_size=64, split="validation", distribute=None):
     """Measures a model on the images of a source.
 
     Args:
         model: An `ImageModel` with a top.
         data: A source, see `pipelines.sources.grammar`.
-        batch_size: Integer.
+        batch_size: Integer, over all devices.
         split: `"validation"`, or `"train"`; a source without a validation part is taken whole.
+        distribute: What `with pipelines.distribute(...) as d` gave, or None. Every process has the
+            same result.
 
     Returns:
         An `Evaluation`.
@@ -87,7 +90,8 @@ def evaluate(model, data, *, batch_size=64, split="validation"):
     >>> print(evaluate(model, "photos/").summary())
     """
     source = labelled(model, data, split)
-    return measure(probabilities(model, source, batch_size), source.labels, source.class_names)
+    p = probabilities(model, source, batch_size, distribute)
+    return measure(p, source.labels, source.class_names)
 
 
 def labelled(model, data, split="validation"):
@@ -107,11 +111,11 @@ def labelled(model, data, split="validation"):
     return source
 
 
-def probabilities(model, source, batch_size=64):
+def probabilities(model, source, batch_size=64, distribute=None):
     """Probabilities `(n, K)` of all images of a source, in order."""
-    spec = model.spec
-    batches = evaluation_data(source, spec, batch_size, Targets(INDEX, spec.classes))
-    outputs = model.predict(batches.map(lambda image, target, mask: image), verbose=0)
+    spec, engine = model.spec, distribute or Engine()
+    batches = evaluation_data(source, spec, batch_size, Targets(INDEX, spec.classes), engine)
+    outputs = engine.outputs(model, batches.map(lambda image, target, mask: image))
     outputs = np.asarray(outputs, "float64")[: source.count]
     if spec.classifier_activation is None:
         outputs = np.exp(outputs - outputs.max(axis=1, keepdims=True))

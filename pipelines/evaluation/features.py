@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import pathlib
 
 import keras
 import numpy as np
@@ -10,9 +9,10 @@ import numpy as np
 from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.image_model import require_spec
 from keras_vit.models.spec import ViTSpec
-from keras_vit.weights.atomic import atomic_write
+from pipelines.distribution.engine import Engine
 from pipelines.feed.targets import INDEX, Targets
 from pipelines.loading import evaluation_data
+from pipelines.runs import files
 
 CROP = 224 / 256  # the paper's code squashes images to 256 x 256 and crops 224 x 224
 
@@ -35,26 +35,31 @@ def feature_model(model):
     return keras.Model(model.inputs, outputs)
 
 
-def features(model, source, batch_size=64):
+def features(model, source, batch_size=64, distribute=None, extractor=None):
     """Features of all images of a source, in order.
 
     Args:
         model: An `ImageModel`.
         source: A `Source`.
-        batch_size: Integer.
+        batch_size: Integer, over all devices.
+        distribute: What `with pipelines.distribute(...) as d` gave, or None. All its processes must
+            call this, and each gets all features.
+        extractor: The `feature_model` of the model, if this is called often: a new one is compiled
+            anew. None makes one.
 
     Returns:
         float32 `(n, D)`.
     """
+    engine = distribute or Engine()
     spec = few_shot_view(model.spec)
     targets = Targets(INDEX, len(source.class_names))
-    batches = evaluation_data(source, spec, batch_size, targets)
+    batches = evaluation_data(source, spec, batch_size, targets, engine)
     images = batches.map(lambda image, target, mask: image)
-    values = feature_model(model).predict(images, verbose=0)
+    values = engine.outputs(extractor or feature_model(model), images)
     return np.asarray(values, "float32")[: source.count]
 
 
-def cached_features(model, source, folder, batch_size=64):
+def cached_features(model, source, folder, batch_size=64, distribute=None):
     """As `features`; a second time from a file.
 
     The file's name follows from the weights, the model's spec, and the source's name and labels. It
@@ -63,18 +68,25 @@ def cached_features(model, source, folder, batch_size=64):
     Args:
         model: An `ImageModel`.
         source: A `Source`.
-        folder: Path of the folder of such files, or None for no cache.
+        folder: Path of the folder of such files, or None for no cache. Several processes must all
+            see it.
         batch_size: Integer.
+        distribute: As of `features`.
     """
+    engine = distribute or Engine()
     if folder is None:
-        return features(model, source, batch_size)
-    path = pathlib.Path(folder) / f"features-{_key(model, source)}.npy"
-    if path.exists():
-        return np.load(path, allow_pickle=False)
-    values = features(model, source, batch_size)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        np.save(file, values)
+        return features(model, source, batch_size, engine)
+    path = files.join(folder, f"features-{_key(model, source, engine)}.npy")
+    # As the chief finds it: if one process read and another computed, that one would wait for ever.
+    if engine.gather([int(files.exists(path))])[0][0]:
+        with files.open_to_read(path) as file:
+            return np.load(file, allow_pickle=False)
+    values = features(model, source, batch_size, engine)
+    if engine.is_chief:
+        files.make_folder(folder)
+        with files.written(path) as file:
+            np.save(file, values)
+    engine.wait()
     return values
 
 
@@ -84,12 +96,12 @@ def few_shot_view(spec):
     return dataclasses.replace(spec, preprocessing=view)
 
 
-def _key(model, source):
+def _key(model, source, engine):
     digest = hashlib.blake2b(digest_size=16)
     digest.update(repr(model.spec).encode())
-    for variable in model.weights:
+    for variable, value in zip(model.weights, engine.fetch(model.weights), strict=True):
         digest.update(variable.path.encode())
-        digest.update(np.ascontiguousarray(keras.ops.convert_to_numpy(variable)).tobytes())
+        digest.update(np.ascontiguousarray(value).tobytes())
     digest.update(f"{source.name} {source.count}".encode())
     digest.update(np.ascontiguousarray(source.labels).tobytes())
     return digest.hexdigest()

@@ -16,6 +16,7 @@ def few_shot(
     dtype="float64",
     cache=None,
     batch_size=64,
+    distribute=None,
 ):
     """Accuracies on all test images, `{shots: (accuracy of each seed)}`.
 
@@ -27,7 +28,9 @@ def few_shot(
         seeds: Integers, one draw each.
         dtype: `"float64"` or `"float32"`, see `pipelines.evaluation.fewshot.solve`.
         cache: Path of the folder that keeps features, or None.
-        batch_size: Integer.
+        batch_size: Integer, over all devices.
+        distribute: What `with pipelines.distribute(...) as d` gave, or None. All devices compute
+            features; every process has the same accuracies.
 
     Raises:
         ValueError: if there are no test images, or images are of several classes.
@@ -49,7 +52,9 @@ def few_shot(
     tested = _random_access(tested)
     if train.multi_label or tested.multi_label:
         raise ValueError(f"Few-shot accuracy needs one class an image. Received: {train.name}")
-    parts = [cached_features(model, source, cache, batch_size) for source in (train, tested)]
+    parts = [
+        cached_features(model, source, cache, batch_size, distribute) for source in (train, tested)
+    ]
     return few_shot_accuracy(
         parts[0],
         train.labels,

@@ -13,7 +13,7 @@ import os
 import numpy as np
 
 from pipelines._tensorflow import tf
-from pipelines.images.jpeg_window import has_plain_header, window
+from pipelines.images.jpeg_window import LARGE, exact, has_plain_header, window
 from pipelines.images.orientation import jpeg_orientation, png_orientation, stored_box, turned
 
 NOT_INLINE = {"_noinline": True}
@@ -74,15 +74,13 @@ def decode_crop(data, box, channels=3, least=None):
         jpeg = tf.equal(_kind(data, limit), _JPEG)
         return tf.cond(jpeg, lambda: _decode_crop_jpeg(data, draw, channels, least), others)
 
-    def plain():
-        size = tf.image.extract_jpeg_shape(data)[:2]
-        return window(data, size, draw(size), channels, least)
-
     if tf.inside_function():
         # A graph goes through all operations of the branches that it does not take. Most images are
-        # plain JPEGs: what others need is one operation for them, the call of a function.
+        # small plain JPEGs: what others need is one operation for them, the call of a function.
         any_kind = tf.function(any_kind, autograph=False, experimental_attributes=NOT_INLINE)
-    crop = tf.cond(_is_plain_jpeg(data, limit), plain, any_kind)
+    size = _plain_jpeg_size(data, limit)
+    plain = size[0] > 0
+    crop = tf.cond(plain, lambda: exact(data, size, draw(size), channels), any_kind)
     return tf.ensure_shape(crop, (None, None, channels))
 
 
@@ -240,13 +238,18 @@ def _png_bits(data):
 # --- JPEG and PNG -------------------------------------------------------------------------------
 
 
-def _is_plain_jpeg(data, limit):
-    """Whether `_kind` would say JPEG and `jpeg_orientation` 1, as far as that is quickly told."""
-    return tf.cond(
-        has_plain_header(data),
-        lambda: tf.equal(_kind_of_jpeg(data, limit), _JPEG),
-        lambda: tf.constant(False),
+def _plain_jpeg_size(data, limit):
+    """Height and width, int32 `(2,)`, of an upright JPEG that is decoded at its own size.
+
+    Both are 0 of any other file, and of some such JPEG too: whatever is not quickly told.
+    """
+    nothing = tf.zeros((3,), "int32")
+    shape = tf.cond(
+        has_plain_header(data), lambda: tf.image.extract_jpeg_shape(data), lambda: nothing
     )
+    pixels = tf.reduce_prod(tf.cast(shape[:2], "int64"))
+    small = pixels < (LARGE if limit is None else min(LARGE, limit + 1))
+    return tf.where(small & (shape[2] <= 3), shape[:2], 0)
 
 
 def _decode_crop_jpeg(data, draw, channels, least):

@@ -38,24 +38,26 @@ def window(data, size, box, channels, least=None):
     """
 
     if least is None:
-        return _exact(data, size, box, channels)
+        return exact(data, size, box, channels)
     # How many of the ratios leave enough pixels; none for a small image.
     enough = [tf.reduce_all(box[2:] // ratio >= least) for ratio in RATIOS]
     large = tf.reduce_prod(tf.cast(size, "int64")) >= LARGE
     index = tf.where(large, tf.reduce_sum(tf.cast(tf.stack(enough), "int32")), 0)
     branches = [lambda ratio=ratio: _reduced(data, box, channels, ratio) for ratio in RATIOS]
-    return tf.switch_case(index, [lambda: _exact(data, size, box, channels), *branches])
+    return tf.switch_case(index, [lambda: exact(data, size, box, channels), *branches])
 
 
-def _exact(data, size, box, channels):
-    """The same to the last bit as the window of the whole image."""
+def exact(data, size, box, channels):
+    """The same to the last bit as the window of the whole image; as of `window`."""
     # Colours are interpolated from the next pixels, so these are decoded too.
-    start = tf.maximum(box[:2] - 1, 0)
-    stop = tf.minimum(box[:2] + box[2:] + 1, size)
-    around = tf.concat([start, stop - start], 0)
-    pixels = tf.image.decode_and_crop_jpeg(data, around, channels=channels)
-    begin, sides = tf.pad(box[:2] - start, [[0, 1]]), tf.pad(box[2:], [[0, 1]], constant_values=-1)
-    return tf.slice(pixels, begin, sides)
+    corner, sides = tf.split(box, 2)
+    start = tf.maximum(corner - 1, 0)
+    stop = tf.minimum(corner + sides + 1, size)
+    pixels = tf.image.decode_and_crop_jpeg(
+        data, tf.concat([start, stop - start], 0), channels=channels
+    )
+    begin = corner - start
+    return tf.strided_slice(pixels, begin, begin + sides)
 
 
 def _reduced(data, box, channels, ratio):

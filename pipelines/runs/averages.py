@@ -22,10 +22,11 @@ def averaged(model):
         return
     averages = _inner(model).averages()
     variables = model.trainable_variables
-    raw = [keras.ops.convert_to_numpy(variable).copy() for variable in variables]
+    # Copies: on JAX an evaluation gives its arrays away. On the devices, where they keep their
+    # places; a variable may be split over several processes.
+    raw = [keras.ops.copy(variable) for variable in variables]
     for variable in variables:
-        # A copy: on JAX an evaluation gives its arrays away, and the average needs its own.
-        variable.assign(keras.ops.convert_to_numpy(averages[variable.path]).copy())
+        variable.assign(keras.ops.copy(averages[variable.path]))
     try:
         yield
     finally:

@@ -5,6 +5,7 @@ import math
 import re
 
 import keras
+import numpy as np
 
 import keras_vit
 from keras_vit.applications.facts import CONSTRUCTORS
@@ -22,6 +23,7 @@ from keras_vit.optimizers import (
     WarmupSteps,
     layerwise_factors,
 )
+from pipelines.distribution.engine import Engine
 
 # What makes logits into probabilities.
 ACTIVATIONS = {"softmax": "softmax", "sigmoid": "sigmoid", "masked_patch": "softmax"}
@@ -42,12 +44,13 @@ def without_padding(logs):
     return logs
 
 
-def build(recipe, class_names):
+def build(recipe, class_names, engine=None):
     """The model of a recipe, not compiled. It gives logits.
 
     Args:
         recipe: A `Recipe`.
         class_names: Strings, in the order of the outputs.
+        engine: What `with pipelines.distribute(...) as d` gave, or None.
 
     Returns:
         An `ImageModel`, or a `MaskedPatchPrediction` of one.
@@ -56,8 +59,13 @@ def build(recipe, class_names):
         ValueError: if the recipe describes no model, or the weights do not fit it.
     """
     keras.utils.set_random_seed(recipe.seed)
-    config = recipe.model
-    model = (_from_file if config.name == "file" else _named)(recipe, tuple(class_names))
+    config, engine = recipe.model, engine or Engine()
+    if config.name == "file":
+        model = _from_file(recipe, tuple(class_names), engine)
+    else:
+        model = _named(recipe, tuple(class_names))
+    if engine.splits_over_hosts(model.variables):
+        _check_shards(recipe)
     if recipe.head_bias is not None and recipe.objective == "sigmoid" and config.weights is None:
         keras_vit.set_head_bias(model, recipe.head_bias)
     if config.trainable == "probe":
@@ -69,6 +77,16 @@ def build(recipe, class_names):
     if recipe.objective == "masked_patch":
         return keras_vit.MaskedPatchPrediction(model, seed=recipe.seed)
     return model
+
+
+def _check_shards(recipe):
+    """Refuses what copies a model from variable to variable, which no process can read alone."""
+    received = {"objective": recipe.objective, "model.trainable": recipe.model.trainable}
+    if "masked_patch" in received.values() or "probe" in received.values():
+        raise ValueError(
+            "Masked patches and probes need variables that are whole on every device: in several "
+            f"processes use the distribution 'data'. Received: {received}"
+        )
 
 
 def compile_model(model, recipe, total_steps, one_hot, multi_label=False):
@@ -136,38 +154,48 @@ def make_schedule(config, total_steps):
     return WarmupSteps(rate, total_steps, warmup, boundaries if schedule == "step" else ())
 
 
-def trained_model(model):
-    """The `ImageModel` within what is trained: itself, or the one that a pre-training is of."""
-    if isinstance(model, keras_vit.MaskedPatchPrediction):
-        return model.to_classifier(model.model_spec.classes)
-    return model
-
-
-def deployable(model, objective):
+def deployable(model, objective, engine=None):
     """A copy that gives probabilities, with the weights as they are now.
+
+    All processes of a run must call it.
 
     Args:
         model: From `build`.
         objective: As of a `Recipe`.
+        engine: As of `build`.
 
     Returns:
-        An `ImageModel`, not compiled.
+        An `ImageModel`, not compiled. It is this process's own.
     """
-    source = trained_model(model)
+    engine = engine or Engine()
+    source = model
+    if isinstance(model, keras_vit.MaskedPatchPrediction):
+        with engine.alone():
+            source = model.to_classifier(model.model_spec.classes)
     activation = ACTIVATIONS[objective] if source.spec.include_top else None
     spec = dataclasses.replace(source.spec, classifier_activation=activation)
-    return _copy(source, spec)
+    values = _values(source, engine)
+    with engine.alone():
+        return _with_values(values, spec, source.name)
 
 
-def _copy(source, spec, without=()):
-    """A model of another spec with the weights of a first one, but for some layers."""
+def _values(source, engine):
+    """{path: array} of all weights, on every process."""
+    paths = [variable.path for variable in source.weights]
+    # Copies: on JAX, training gives its arrays away.
+    return {
+        path: np.array(value)
+        for path, value in zip(paths, engine.fetch(source.weights), strict=True)
+    }
+
+
+def _with_values(values, spec, name, without=()):
+    """A model of a spec with these weights, but for some layers."""
     with initial_values.skipped():
-        model = build_model(spec, name=source.name)
-    values = {variable.path: variable for variable in source.weights}
+        model = build_model(spec, name=name)
     for variable in model.weights:
         if variable.path.split("/")[0] not in without:
-            # A copy: on JAX, training gives its arrays away.
-            variable.assign(keras.ops.convert_to_numpy(values[variable.path]).copy())
+            variable.assign(values[variable.path])
     return model
 
 
@@ -229,7 +257,7 @@ def _construct(name, arguments):
         ) from error
 
 
-def _from_file(recipe, class_names):
+def _from_file(recipe, class_names, engine):
     """The model of a file, at the recipe's size; with a fresh head for other classes."""
     config = recipe.model
     if config.weights is None:
@@ -237,7 +265,9 @@ def _from_file(recipe, class_names):
             "This recipe goes on from a model: give its file, --weights runs/NAME/final.keras. "
             "Received: model.weights=None"
         )
-    found = model_from_file(config.weights, config.image_size)[0]
+    with engine.alone():  # the file's model is only read
+        found = model_from_file(config.weights, config.image_size)[0]
+        values = _values(found, Engine())
     changes = {**_rates(config), "classifier_activation": None, "dtype": recipe.precision}
     fields = {field.name for field in dataclasses.fields(found.spec)}
     changes = {name: value for name, value in changes.items() if name in fields}
@@ -246,7 +276,8 @@ def _from_file(recipe, class_names):
     changes.update(include_top=True, classes=len(class_names), class_names=class_names)
     if not same and "representation_size" in fields:
         changes["representation_size"] = None  # both layers make room for one, as in the paper
-    return _copy(found, dataclasses.replace(found.spec, **changes), () if same else HEAD)
+    spec = dataclasses.replace(found.spec, **changes)
+    return _with_values(values, spec, found.name, () if same else HEAD)
 
 
 def _rates(config):

@@ -1,12 +1,14 @@
 """Learning curves as a picture."""
 
+from pipelines.runs import files
+
 
 def draw_curves(history, path):
     """Draws loss and accuracy over the steps of a run.
 
     Args:
         history: List of dicts, one an epoch, with `step` and what was measured.
-        path: Path of the picture, `.png`.
+        path: Path of the picture, `.png`, on a disk or not.
 
     Returns:
         Whether it was drawn; without matplotlib it is not.
@@ -30,5 +32,6 @@ def draw_curves(history, path):
         axis.set(xlabel="step", title=title)
         if axis.lines:
             axis.legend()
-    figure.savefig(path, dpi=100)
+    with files.written_by_path(path) as local:
+        figure.savefig(local, dpi=100)
     return True

@@ -1,8 +1,9 @@
 """The command lines of `pretrain` and `finetune`, which differ in their example only."""
 
-import pathlib
+import os
 import re
 
+from pipelines.distribution.command import add_distribute_argument, distributed
 from pipelines.recipes import NAMES, find, resolve
 from pipelines.recipes.overrides import split_arguments
 
@@ -15,12 +16,12 @@ def add_run_arguments(parser):
     parser.add_argument(
         "--weights", metavar="FILE", help="to begin with: short for --model.weights=FILE"
     )
-    parser.add_argument("--out", metavar="DIR", help="folder of the run; default runs/RECIPE")
+    parser.add_argument(
+        "--out", metavar="DIR", help="folder of the run, also gs://...; default runs/RECIPE"
+    )
     parser.add_argument("--resume", action="store_true", help="go on with the run in DIR")
     parser.add_argument("--save-every", type=int, metavar="N", help="batches between two states")
-    parser.add_argument(
-        "--distribute", metavar="SPEC", help="data, model:BxM or fsdp:N, see docs/scaling.md"
-    )
+    add_distribute_argument(parser)
     parser.add_argument(
         "--sweep",
         metavar="FIELD=A,B",
@@ -38,14 +39,10 @@ def run(options):
     if options.dry_run:
         print(_readable(options.recipe, recipe))
         return
-    out = pathlib.Path(options.out or pathlib.Path("runs") / options.recipe)
-    if options.smoke:
-        from pipelines.recipes.smoke import smoke, write_images
-
-        out.mkdir(parents=True, exist_ok=True)
-        write_images(out / "noise.npz", recipe.model.channels)
-        recipe = smoke(recipe, out / "noise.npz")
+    out = options.out or os.path.join("runs", options.recipe)
     common = {"name": options.recipe, "save_every": options.save_every}
+    if options.smoke:
+        recipe = _smoke(recipe, out)
     if options.sweep:
         from pipelines.runs.sweep import sweep
 
@@ -55,14 +52,26 @@ def run(options):
         _train(recipe, out, options, common)
 
 
+def _smoke(recipe, out):
+    from pipelines.recipes.smoke import smoke, write_images
+    from pipelines.runs import files
+
+    files.make_folder(out)
+    noise = files.join(out, "noise.npz")
+    with files.written_by_path(noise) as path:  # of every process the same
+        write_images(path, recipe.model.channels)
+    return smoke(recipe, noise)
+
+
 def _train(recipe, out, options, common):
-    import pipelines
     from pipelines.runs.train import train
 
-    with pipelines.distribute(options.distribute) as distribution:
-        facts = train(recipe, out, resume=options.resume, distribute=distribution, **common)
-    best = {name: value for name, value in facts["best"].items() if name != "score"}
-    print(f"Best epoch: {best}. Everything is in {out}")
+    with distributed(options.distribute) as engine:
+        facts = train(recipe, out, resume=options.resume, distribute=engine, **common)
+        chief = engine.is_chief
+    if chief:
+        best = {name: value for name, value in facts["best"].items() if name != "score"}
+        print(f"Best epoch: {best}. Everything is in {out}")
 
 
 def _changes(options):

@@ -2,7 +2,8 @@
 
 The file is complete or not there at all. It holds every variable of the model, with those of its
 random generators, and of the optimizer, with its step, moments, accumulated gradients and averages;
-where the run stands in its data; and what was logged so far.
+where the run stands in its data; and what was logged so far. Where no single process has the whole
+of every variable, `sharded_state.py` has its place.
 """
 
 import json
@@ -10,30 +11,39 @@ import json
 import keras
 import numpy as np
 
-from keras_vit.weights.atomic import atomic_write
+from pipelines.distribution.engine import Engine
+from pipelines.runs import files
 
 FACTS = "facts"
 
 
-def save_state(path, model, facts):
+def save_state(path, model, facts, engine=None):
     """Writes the state of a model in training.
+
+    All processes of a run must call it; the chief writes.
 
     Args:
         path: Path of the file, `.npz`.
         model: A compiled model.
         facts: A dict that JSON can hold: the position and the log.
+        engine: What `with pipelines.distribute(...) as d` gave, or None.
     """
-    arrays = {name: _array(variable) for name, variable in _variables(model)}
-    facts = {**facts, "backend": keras.backend.backend()}
-    arrays[FACTS] = np.frombuffer(json.dumps(facts).encode(), "uint8")
-    with atomic_write(path) as file:
+    engine = engine or Engine()
+    names, variables = zip(*variables_of(model), strict=True)
+    values = engine.fetch(variables)
+    if not engine.is_chief:
+        return
+    parts = zip(names, variables, values, strict=True)
+    arrays = {name: np.asarray(x).astype(_plain_dtype(variable)) for name, variable, x in parts}
+    arrays[FACTS] = np.frombuffer(json.dumps(with_backend(facts)).encode(), "uint8")
+    with files.written(path) as file:
         np.savez(file, **arrays)
 
 
 def read_facts(path):
     """The facts that `save_state` was given."""
-    with np.load(path, allow_pickle=False) as file:
-        return json.loads(file[FACTS].tobytes())
+    with files.open_to_read(path) as file, np.load(file, allow_pickle=False) as arrays:
+        return json.loads(arrays[FACTS].tobytes())
 
 
 def restore_state(path, model):
@@ -42,26 +52,40 @@ def restore_state(path, model):
     Raises:
         ValueError: if the file is of another model, optimizer or backend.
     """
-    with np.load(path, allow_pickle=False) as file:
-        backend = json.loads(file[FACTS].tobytes())["backend"]
-        if backend != keras.backend.backend():
-            raise ValueError(
-                f"{path} was written on {backend}, and random numbers differ between backends. "
-                f"Set KERAS_BACKEND={backend} to go on. Received: {keras.backend.backend()}"
-            )
-        variables = dict(_variables(model))
-        kept = {name for name in file.files if name != FACTS}
-        if kept != set(variables):
-            raise ValueError(
-                f"{path} is the state of another model or optimizer. Only in the file: "
-                f"{sorted(kept - set(variables))[:5]}; only in the model: "
-                f"{sorted(set(variables) - kept)[:5]}"
-            )
+    with files.open_to_read(path) as file, np.load(file, allow_pickle=False) as arrays:
+        check_backend(json.loads(arrays[FACTS].tobytes()), path)
+        variables = dict(variables_of(model))
+        check_names({name for name in arrays.files if name != FACTS}, variables, path)
         for name, variable in variables.items():
-            variable.assign(file[name].astype(_plain_dtype(variable)))
+            variable.assign(arrays[name].astype(_plain_dtype(variable)))
 
 
-def _variables(model):
+def with_backend(facts):
+    """Facts that also say which backend they are of."""
+    return {**facts, "backend": keras.backend.backend()}
+
+
+def check_backend(facts, path):
+    """Refuses the state of another backend."""
+    backend = facts["backend"]
+    if backend != keras.backend.backend():
+        raise ValueError(
+            f"{path} was written on {backend}, and random numbers differ between backends. "
+            f"Set KERAS_BACKEND={backend} to go on. Received: {keras.backend.backend()}"
+        )
+
+
+def check_names(kept, variables, path):
+    """Refuses the state of another model: `kept` are names in the file."""
+    kept, wanted = set(kept), set(variables)
+    if kept != wanted:
+        raise ValueError(
+            f"{path} is the state of another model or optimizer. Only in the file: "
+            f"{sorted(kept - wanted)[:5]}; only in the model: {sorted(wanted - kept)[:5]}"
+        )
+
+
+def variables_of(model):
     """(name, variable) of all that training changes, the metrics left out."""
     if not model.optimizer.built:
         model.optimizer.build(model.trainable_variables)
@@ -76,10 +100,6 @@ def _variables(model):
             # By number, since the paths of random generators differ from process to process.
             yield f"{group}/{place}", variable
             place += 1
-
-
-def _array(variable):
-    return np.asarray(keras.ops.convert_to_numpy(variable)).astype(_plain_dtype(variable))
 
 
 def _plain_dtype(variable):

@@ -4,16 +4,16 @@ import csv
 import dataclasses
 import gc
 import io
-import pathlib
 
 import keras
 import numpy as np
 
 import pipelines
 from keras_vit.layers import checks
-from keras_vit.weights.atomic import atomic_write
+from pipelines.distribution import launcher
 from pipelines.recipes.config import replace
 from pipelines.recipes.overrides import override
+from pipelines.runs import files
 from pipelines.runs.train import train
 
 
@@ -55,7 +55,8 @@ def sweep(recipe, out, text, seeds=3, *, distribute=None, **options):
 
     Args:
         recipe: A `Recipe`.
-        out: Folder; each run has its own in it, and there are `sweep.csv` and `sweep.png`.
+        out: Folder, as of `train`; each run has its own in it, and there are `sweep.csv` and
+            `sweep.png`.
         text: `"field=value,value"`, or `"field"` for the values of the recipe's grid.
         seeds: Integer, final runs.
         distribute: As of `pipelines.distribute`, for each run.
@@ -65,7 +66,8 @@ def sweep(recipe, out, text, seeds=3, *, distribute=None, **options):
         A `Sweep`.
 
     Raises:
-        ValueError: if there is no such field, or no values for it, or nothing is held out.
+        ValueError: if there is no such field, or no values for it, or nothing is held out, or
+            there are several processes.
 
     Example:
 
@@ -77,17 +79,23 @@ def sweep(recipe, out, text, seeds=3, *, distribute=None, **options):
             "A sweep compares values on held-out images, a share of those to train on. Received: "
             f"data.validation={recipe.data.validation}"
         )
+    processes = launcher.num_processes(keras.backend.backend())
+    if processes > 1:
+        raise ValueError(
+            "A sweep is of one process, with all its devices: the backends do not join the others "
+            f"once more for every run. Received: {processes} processes. Train the values one by "
+            "one, or give every host a sweep of its own."
+        )
     field, values = _values(recipe, text)
-    out = pathlib.Path(out)
     tried = {}
     for value in values:
         held_out = replace(override(recipe, {field: value}), data={"dev": True})
-        tried[value] = _accuracy(held_out, out / f"try-{value}", distribute, options)
+        tried[value] = _accuracy(held_out, files.join(out, f"try-{value}"), distribute, options)
     chosen = max(tried, key=tried.get)
     accuracies = []
     for seed in range(seeds):
         final = replace(override(recipe, {field: chosen}), seed=seed)
-        accuracies.append(_accuracy(final, out / f"final-{seed}", distribute, options))
+        accuracies.append(_accuracy(final, files.join(out, f"final-{seed}"), distribute, options))
     result = Sweep(field, tried, chosen, tuple(accuracies))
     _write(result, out)
     return result
@@ -111,7 +119,7 @@ def _values(recipe, text):
 
 def _accuracy(recipe, folder, distribute, options):
     with pipelines.distribute(distribute) as d:
-        facts = train(recipe, folder, resume=folder.exists(), distribute=d, **options)
+        facts = train(recipe, folder, resume=files.exists(folder), distribute=d, **options)
     _forget()
     return facts["history"][-1]["val_accuracy"]
 
@@ -128,7 +136,8 @@ def _write(result, out):
     writer.writerow(["run", result.field, "accuracy"])
     writer.writerows(["held-out", value, accuracy] for value, accuracy in result.tried.items())
     writer.writerows(["final", result.chosen, accuracy] for accuracy in result.accuracies)
-    with atomic_write(out / "sweep.csv") as file:
+    files.make_folder(out)
+    with files.written(files.join(out, "sweep.csv")) as file:
         file.write(text.getvalue().encode())
     try:
         from matplotlib.figure import Figure
@@ -141,4 +150,5 @@ def _write(result, out):
     axis.plot(finals, result.accuracies, "x", label="trained on all")
     axis.set(xlabel=result.field, ylabel="accuracy")
     axis.legend()
-    figure.savefig(out / "sweep.png", dpi=100)
+    with files.written_by_path(files.join(out, "sweep.png")) as path:
+        figure.savefig(path, dpi=100)

@@ -5,13 +5,15 @@ import importlib.metadata
 import json
 import signal
 import threading
+import zlib
 
 import keras
 
 import keras_vit
 from keras_vit.layers import checks
+from pipelines.distribution.engine import Engine
 from pipelines.recipes.bit_hyperrule import apply_rule
-from pipelines.runs import building
+from pipelines.runs import building, files, sharded_state
 from pipelines.runs import state as run_state
 from pipelines.runs.averages import EvaluateAverages, averaged, not_finalized
 from pipelines.runs.callback import LossOfImages, RunCallback
@@ -36,71 +38,84 @@ def train(
     The same recipe gives the same weights, bit for bit on a CPU, however often the run was killed
     and resumed in between.
 
+    Several processes call it alike, within `with pipelines.distribute(...)`. Each reads its own
+    rows of every batch; the first writes the files; all decide together when to save and to stop.
+
     Args:
         recipe: A `Recipe`.
-        out: Path of the folder that everything is written to, see `RunFolder`.
+        out: Path of the folder that everything is written to, see `RunFolder`; also `gs://` and
+            what else `tf.io.gfile` reaches. All processes must see it.
         data: A `RunData` instead of what the recipe names, or None.
         name: The recipe's name, for the record.
         resume: Whether to go on with the run in `out`. It has to be of the same recipe. Without a
             state there it begins anew; one that has ended is left as it is.
         save_every: Integer, batches between two states; None is ten minutes. A state is also saved
             at the end of every epoch, and before the process ends by SIGTERM.
-        distribute: What `with pipelines.distribute(...) as d` gave, in one process; or None.
+        distribute: What `with pipelines.distribute(...) as d` gave, or None.
         verbose: As of `fit`.
 
     Returns:
         The facts of the run: `history`, a list of dicts, one an epoch; `best`; `position`.
 
     Raises:
-        ValueError: if the recipe, data and folder do not fit together, the loss is no number, or
-            there are several processes.
-        Terminated: after SIGTERM.
+        ValueError: if the recipe, data and folder do not fit together, if they are not the same in
+            all processes, or if the loss is no number.
+        LostPeer: if another process has ended.
+        Terminated: after SIGTERM, to any of the processes.
 
     Example:
 
     >>> facts = train(pipelines.recipes.resolve("fashion_mnist"), "runs/fashion_mnist")
     """
-    if distribute is not None and distribute.hosts > 1:
-        raise ValueError(
-            "A run is of one process, since all would write to its folder. Received: "
-            f"{distribute.hosts} processes. With several, call `fit` in a script of your own, as "
-            "docs/scaling.md shows."
-        )
     if save_every is not None:
         checks.positive_integer(save_every, "save_every")
-    folder = RunFolder(out)
-    data = open_data(recipe) if data is None else data
-    if recipe.rule == "bit":
-        recipe = apply_rule(recipe, data.train.count)
-    record = _record(recipe, name, data)
-    if _has_ended(folder, record, resume):
-        return run_state.read_facts(folder.state)
-    run = Run(recipe, data, folder, save_every, distribute, verbose)
-    folder.write_json(folder.config, record)  # not before: a recipe that cannot run leaves nothing
-    run.begin()
-    run.train()
-    return run.finish()
+    engine = distribute or Engine()
+    engine.local_batch_size(recipe.batch_size)  # refuses what the replicas do not divide
+    with engine.explained():
+        folder = RunFolder(out, engine.is_chief)
+        data = open_data(recipe) if data is None else data
+        if recipe.rule == "bit":
+            recipe = apply_rule(recipe, data.train.count)
+        record = _record(recipe, name, data)
+        if _has_ended(folder, record, resume, engine):
+            return _saved_facts(folder)
+        run = Run(recipe, data, folder, save_every, engine, verbose)
+        # Not before: a recipe that cannot run leaves nothing.
+        folder.write_json(folder.config, record)
+        run.begin()
+        run.train()
+        return run.finish()
 
 
 class Run:
     """A run in this process. See `train`."""
 
-    def __init__(self, recipe, data, folder, save_every, distribute, verbose):
+    def __init__(self, recipe, data, folder, save_every, engine, verbose):
         self.recipe, self.data, self.folder = recipe, data, folder
-        self.distribute, self.verbose = distribute, verbose
+        self.engine, self.verbose = engine, verbose if engine.is_chief else 0
         self.per_epoch = recipe.steps_per_epoch(data.train.count)
         updates = recipe.total_steps(data.train.count)
         self.total = updates * recipe.optimizer.accumulation  # in batches
-        self.model = building.build(recipe, data.class_names)
+        self.model = building.build(recipe, data.class_names, engine)
         building.compile_model(self.model, recipe, updates, data.one_hot, data.multi_label)
         self.facts = {"position": 0, "history": [], "best": None, "waited": 0, "stopped": False}
-        self.callback = RunCallback(folder, self.facts, recipe, self._save_model, save_every)
+        self.callback = RunCallback(
+            folder, self.facts, recipe, self._save_state, self._save_model, save_every, engine
+        )
+        # Who begins with shards of the state goes on with them, in however many processes.
+        self.sharded = sharded_state.has_state(folder.shards) or engine.splits_over_hosts(
+            self.model.variables
+        )
 
     def begin(self):
         """Restores the state, if there is one."""
-        if self.folder.state.exists():
+        if sharded_state.has_state(self.folder.shards):
+            sharded_state.restore_state(self.folder.shards, self.model)
+        elif files.exists(self.folder.state):
             run_state.restore_state(self.folder.state, self.model)
-            self.facts.update(run_state.read_facts(self.folder.state))
+        else:
+            return
+        self.facts.update(_saved_facts(self.folder))
 
     def train(self):
         """Fits until the end of the run: first what is left of an epoch, then whole epochs."""
@@ -110,17 +125,22 @@ class Run:
 
     def finish(self):
         """Writes the final files; returns the facts."""
-        facts, folder = self.facts, self.folder
         with averaged(self.model):
-            final = building.deployable(self.model, self.recipe.objective)
+            final = building.deployable(self.model, self.recipe.objective, self.engine)
+        if self.engine.is_chief:
+            self._write_final(final)
+        self.engine.wait()  # a process that has ended would be missed
+        return self.facts
+
+    def _write_final(self, final):
+        facts, folder = self.facts, self.folder
         folder.write_log(facts["history"])
-        draw_curves(facts["history"], folder.path / "learning_curves.png")
+        draw_curves(facts["history"], folder.file("learning_curves.png"))
         try:
-            keras_vit.save_weights(final, folder.path / "final.npz")
+            folder.save_weights(final, "final.npz")
         except ValueError as error:  # what Google's format cannot say
             print(f"final.npz was not written: {error}")
         folder.save_model(final, "final.keras")  # last: it says that the run has ended
-        return facts
 
     def _stretch(self, position):
         """`(epoch, batches, epochs)` of the next `fit`: a rest of an epoch, or whole epochs."""
@@ -133,7 +153,7 @@ class Run:
     def _fit(self, epoch, batches, epochs):
         position = self.facts["position"]
         given = getattr(self.model, "encoder", self.model)
-        train, validation = self.data.batches(given, position, self.distribute)
+        train, validation = self.data.batches(given, position, self.engine)
         counter = _EpochEnds(self.callback, position, batches)
         weights = self.data.class_weights() if self.recipe.class_weights else None
         self.model.fit(
@@ -164,17 +184,24 @@ class Run:
             return []
         parts = (self.data.train, self.data.validation)
         if self.data.multi_label or not all(hasattr(part, "labels") for part in parts):
-            print(
-                "Few-shot accuracy is not measured: it needs training and validation images in "
-                "random access, of one class each."
-            )
+            if self.engine.is_chief:
+                print(
+                    "Few-shot accuracy is not measured: it needs training and validation images "
+                    "in random access, of one class each."
+                )
             return []
         from pipelines.runs.few_shot_callback import FewShot
 
-        return [FewShot(*parts, self.recipe.batch_size)]
+        return [FewShot(*parts, self.recipe.batch_size, engine=self.engine)]
+
+    def _save_state(self):
+        if self.sharded:
+            sharded_state.save_state(self.folder.shards, self.model, self.facts)
+        else:
+            run_state.save_state(self.folder.state, self.model, self.facts, self.engine)
 
     def _save_model(self, names):
-        model = building.deployable(self.model, self.recipe.objective)
+        model = building.deployable(self.model, self.recipe.objective, self.engine)
         for name in names:
             self.folder.save_model(model, name)
 
@@ -191,18 +218,48 @@ class _EpochEnds(keras.callbacks.Callback):
         self._callback.epoch_end = self._position
 
 
-def _has_ended(folder, record, resume):
+def _has_ended(folder, record, resume, engine):
     """Checks the folder against the run; whether there is nothing left to do."""
-    if not folder.config.exists():
+    _check_alike(folder, record, engine)
+    if not files.exists(folder.config):
+        engine.wait()  # nobody writes before all have looked
         return False
     if not resume:
         raise ValueError(
             "The folder holds a run already. Go on with it by --resume, or write to another "
-            f"by --out. Received: out={str(folder.path)!r}"
+            f"by --out. Received: out={folder.path!r}"
         )
-    _check_same(json.loads(folder.config.read_text())["config"], record["config"])
+    _check_same(json.loads(files.read_text(folder.config))["config"], record["config"])
+    ended = files.exists(folder.final)
+    engine.wait()
     folder.sweep()
-    return folder.final.exists()
+    return ended
+
+
+def _check_alike(folder, record, engine):
+    """Refuses processes that train something else, or do not see what the chief writes."""
+    kept = [folder.config, folder.state, folder.shards, folder.final]
+    there = [int(files.exists(path)) for path in kept]
+    data = zlib.crc32(json.dumps([record["config"], record["data"]], sort_keys=True).encode())
+    answers = engine.gather([data, *there])
+    if any(answer[0] != answers[0][0] for answer in answers):
+        raise ValueError(
+            "All processes must train the same recipe on the same data. Received: checksums of "
+            f"recipe and data by process {[answer[0] for answer in answers]}"
+        )
+    if any(answer != answers[0] for answer in answers):
+        other = next(k for k, answer in enumerate(answers) if answer != answers[0])
+        raise ValueError(
+            "The folder of a run must be one that all processes see, as on a shared disk or gs://. "
+            f"Received: out={folder.path!r}, which has other files for process {other} than for 0"
+        )
+
+
+def _saved_facts(folder):
+    """The facts of the state that was saved last."""
+    if sharded_state.has_state(folder.shards):
+        return sharded_state.read_facts(folder.shards)
+    return run_state.read_facts(folder.state)
 
 
 def _record(recipe, name, data):

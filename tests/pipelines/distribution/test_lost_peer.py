@@ -3,17 +3,11 @@
 import signal
 import time
 
-import keras
-import pytest
 from distributed_processes import ROOT, free_ports, start
 
 SCRIPT = ROOT / "tests" / "pipelines" / "distribution" / "lost_peer.py"
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() == "jax",
-    reason="JAX itself ends the others, after a minute and a half, with a message of its own",
-)
 def test_the_survivor_says_that_another_process_has_ended(tmp_path):
     ports = free_ports(2)
     outs = [tmp_path / f"{rank}.txt" for rank in range(2)]

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import pathlib
 
 import keras
 import numpy as np
@@ -69,8 +70,8 @@ def fake_train(accuracies, given=None):
     runs, given = [], [] if given is None else given
 
     def train(recipe, folder, **options):
-        folder.mkdir(parents=True, exist_ok=True)
-        runs.append((folder.name, recipe.data.dev, recipe.seed, options["resume"]))
+        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
+        runs.append((pathlib.Path(folder).name, recipe.data.dev, recipe.seed, options["resume"]))
         given.append({name: options[name] for name in options if name != "resume"})
         score = accuracies[recipe.optimizer.learning_rate] + recipe.seed / 10
         return {"history": [{"val_accuracy": 0.0}, {"val_accuracy": score}]}

@@ -11,11 +11,12 @@ pytest.importorskip("tensorflow")
 import small_models as small
 
 import keras_vit
+from pipelines.distribution.engine import Engine
 from pipelines.recipes import resolve
 from pipelines.recipes.config import replace
 from pipelines.runs.averages import averaged, not_finalized
 from pipelines.runs.building import without_padding
-from pipelines.runs.callback import RunCallback
+from pipelines.runs.callback import RunCallback, Terminated
 from pipelines.runs.data import RunData, open_data
 from pipelines.sources.arrays import arrays
 
@@ -60,12 +61,28 @@ def test_without_averages_the_weights_are_as_they_are():
         small.assert_equal(small.values(model), raw)
 
 
-def callback(patience):
+class Two(Engine):
+    """The first of two processes; `other` answers for the second."""
+
+    hosts = replicas = 2
+
+    def __init__(self, other):
+        super().__init__()
+        self.other, self.asked = other, 0
+
+    def gather(self, numbers):
+        self.asked += 1
+        return [list(numbers), self.other(*numbers)]
+
+
+def callback(patience, engine=None):
     model, _, _ = trained(use_ema=False)
     facts = {"position": 0, "history": [], "best": None, "waited": 0, "stopped": False}
     saved = []
     recipe = types.SimpleNamespace(patience=patience)
-    made = RunCallback(None, facts, recipe, saved.extend)
+    made = RunCallback(
+        None, facts, recipe, lambda: saved.append("state"), saved.extend, engine=engine
+    )
     made.set_model(model)
     return made, facts, saved
 
@@ -99,6 +116,58 @@ def test_a_loss_that_is_no_number_stops_the_run(loss):
         made.on_train_batch_end(1, {"loss": loss})
     with pytest.raises(ValueError, match="no number any more"):
         made.on_epoch_end(0, {"loss": loss})
+
+
+def test_a_loss_that_is_no_number_anywhere_stops_all():
+    made, facts, _ = callback(patience=None, engine=Two(lambda loss: [np.nan]))
+    made.folder = types.SimpleNamespace(path="runs/a")
+    facts["position"] = 15
+    with pytest.raises(ValueError, match="batch 16 of the run. Received: loss=nan"):
+        made.on_train_batch_end(0, {"loss": 0.5})
+
+
+def test_a_signal_to_one_process_stops_all_after_the_same_batch():
+    asked_to_stop = [0, 0, 1]
+    engine = Two(lambda *mine: [asked_to_stop.pop(0), *mine[1:]])
+    made, facts, saved = callback(patience=None, engine=engine)
+    made._check_finite = lambda logs: None
+    made._asked = (-1e9, 0)  # as if batches took ages: every one is asked about
+    for _ in range(2):
+        made.on_train_batch_end(0)
+        made._asked = (-1e9, facts["position"])
+    assert not saved
+    with pytest.raises(Terminated):
+        made.on_train_batch_end(0)
+    assert saved == ["state"] and facts["position"] == 3
+
+
+def test_processes_with_fast_batches_ask_each_other_seldom():
+    engine = Two(lambda *mine: [0, 0, 1])  # its own pace does not count
+    made, _, _ = callback(patience=None, engine=engine)
+    made._check_finite = lambda logs: None
+    for _ in range(64):
+        made.on_train_batch_end(0)
+    assert engine.asked <= 1 + 64 // 16 + 1
+
+
+def test_the_chief_s_clock_says_when_to_save():
+    engine = Two(lambda stop, due, pace: [0, 1, pace])  # the other's clock runs ahead
+    made, _, saved = callback(patience=None, engine=engine)
+    made._check_finite = lambda logs: None
+    made.on_train_batch_end(0)
+    assert not saved
+    made._saved -= 601
+    made._ask_at = 0
+    made.on_train_batch_end(0)
+    assert saved == ["state"]
+
+
+def test_the_chief_s_score_decides_what_is_best():
+    made, facts, _ = callback(patience=1, engine=Two(lambda score: [score + 1.0]))
+    made._keep_best({"epoch": 1, "val_accuracy": 0.5})
+    made.engine.gather = lambda numbers: [[0.4], list(numbers)]  # seen from the second process
+    made._keep_best({"epoch": 2, "val_accuracy": 0.6})
+    assert facts["best"]["epoch"] == 1 and facts["stopped"]
 
 
 def test_class_weights_by_hand():

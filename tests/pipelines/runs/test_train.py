@@ -17,11 +17,13 @@ from quick_compilation import quickly
 from run_in_process import recipe
 
 import keras_vit
+from pipelines._tensorflow import tf
 from pipelines.distribution.engine import Engine
 from pipelines.recipes import resolve, smoke
 from pipelines.recipes.config import replace
 from pipelines.runs import state as run_state
 from pipelines.runs.callback import RunCallback, Terminated
+from pipelines.runs.folder import RunFolder
 from pipelines.runs.train import train
 
 SCRIPT = other_processes.ROOT / "tests" / "run_in_process.py"
@@ -174,15 +176,63 @@ def test_what_may_not_be_resumed(whole):
     assert train(small, folder, resume=True, verbose=0)["history"] == facts["history"]
 
 
-def test_several_processes_may_not_write_to_one_folder(whole, tmp_path):
+def test_processes_that_differ_are_refused(whole, tmp_path):
     small = recipe(whole[0].parent / "images.npz")
-    several = Engine(processes=2)
-    several.hosts = 2
-    with pytest.raises(ValueError, match="of one process.*2 processes.*docs/scaling.md"):
-        train(small, tmp_path / "run", distribute=several)
+
+    def answers(other):
+        engine = Engine()
+        engine.hosts = engine.replicas = 2
+        engine.gather = lambda numbers: [list(numbers), other(list(numbers))]
+        return engine
+
+    with pytest.raises(ValueError, match="same recipe on the same data.*checksums"):
+        other_data = answers(lambda numbers: [numbers[0] + 1, *numbers[1:]])
+        train(small, tmp_path / "run", distribute=other_data)
+    with pytest.raises(ValueError, match="that all processes see.*other files for process 1"):
+        other_disk = answers(lambda numbers: [numbers[0], 1, 1, 0, 0])
+        train(small, tmp_path / "run", distribute=other_disk)
+    assert not (tmp_path / "run" / "config.json").exists()
     with pytest.raises(ValueError, match="save_every=0"):
-        train(small, tmp_path / "run", save_every=0)
-    assert not (tmp_path / "run").exists()
+        train(small, tmp_path / "other", save_every=0)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_run_where_only_tensorflow_reaches(whole):
+    images = whole[0].parent / "images.npz"
+    out, source = "ram://bucket/runs/a", "ram://bucket/images.npz"
+    tf.io.gfile.makedirs("ram://bucket")
+    with tf.io.gfile.GFile(source, "wb") as file:
+        file.write(images.read_bytes())
+    small = replace(recipe(source, few_shot=False), steps=3)
+    with quickly():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(RunFolder, "write_log", _full_disk)
+            with pytest.raises(OSError, match="full"):
+                train(small, out, verbose=0)
+        assert run_state.read_facts(f"{out}/state.npz")["position"] == 3
+        # What a process that was killed while it wrote leaves.
+        with tf.io.gfile.GFile(f"{out}/.0.last.keras", "wb") as file:
+            file.write(b"half")
+        facts = train(small, out, resume=True, verbose=0)
+    assert facts["position"] == 6
+    names = {name.rstrip("/") for name in tf.io.gfile.listdir(out)}
+    assert names == {
+        *("config.json", "log.csv", "tensorboard", "state.npz", "learning_curves.png"),
+        *("best.keras", "last.keras", "final.keras", "final.npz", "final.npz.json"),
+    }
+    with tf.io.gfile.GFile(f"{out}/log.csv") as file:
+        assert [row["step"] for row in csv.DictReader(file.read().splitlines())] == ["1", "3"]
+    local = images.parent / "from_ram.keras"
+    with tf.io.gfile.GFile(f"{out}/final.keras", "rb") as file:
+        local.write_bytes(file.read())
+    assert keras.saving.load_model(local).spec.class_names == ("0", "1", "2", "3")
+    assert train(small, out, resume=True, verbose=0)["history"] == facts["history"]
+    with pytest.raises(ValueError, match="holds a run already.*ram://bucket/runs/a"):
+        train(small, out, verbose=0)
+
+
+def _full_disk(self, history):
+    raise OSError("The disk is full.")
 
 
 def test_labels_are_checked_before_anything_is_trained(tmp_path):
