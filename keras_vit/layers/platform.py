@@ -54,7 +54,8 @@ def projected(layer, tokens, axes=1):
     product = None if layer.quantization_mode else _product_of_matrices(tokens)
     if product is None:
         return layer(tokens)
-    kernel, bias = ops.convert_to_tensor(layer.kernel), ops.convert_to_tensor(layer.bias)
+    # Keras casts variables within the call of a layer; the analysis asks outside of one.
+    kernel, bias = (ops.cast(value, layer.compute_dtype) for value in (layer.kernel, layer.bias))
     rows = ops.reshape(tokens, (-1, _size(kernel.shape[:axes])))
     flat = product(rows, ops.reshape(kernel, (rows.shape[-1], -1)), ops.reshape(bias, (-1,)))
     between = tokens.shape[1 : len(tokens.shape) - axes]
