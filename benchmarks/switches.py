@@ -46,7 +46,7 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     compare.add_arguments(parser, ["S/16"], batch=16, rounds=3, seconds=0.0)
     parser.add_argument("--steps", type=int, default=8, metavar="N", help="of training, of a turn")
-    parser.add_argument("--epochs", type=int, default=5, metavar="N", help="for the accuracy")
+    parser.add_argument("--epochs", type=int, default=3, metavar="N", help="for the accuracy")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
@@ -83,6 +83,7 @@ def accuracies(backend, epochs):
         answer = worker.ask(name=name, then=then, epochs=epochs)
         found[name] = {"failure": worker.failure} if answer is None else answer["accuracy"]
         worker.close()
+        print(f"{backend}, trained with {name}: {found[name]}", flush=True)
     return found
 
 
