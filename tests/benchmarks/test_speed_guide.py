@@ -21,7 +21,7 @@ LINES = sorted(set(re.findall(r"python benchmarks/(\w+)\.py ([^\n`]*)", TEXT)))
 
 @pytest.mark.parametrize("script, arguments", LINES)
 def test_every_command_line_is_taken(script, arguments, monkeypatch, capsys):
-    """With `--help` at its end the parser checks the values and leaves; the names are in its help."""
+    """With `--help` at its end the parser checks the values; the names are in the help."""
     with pytest.raises(SystemExit) as left:
         importlib.import_module(script).main([*shlex.split(arguments), "--help"])
     assert left.value.code == 0
