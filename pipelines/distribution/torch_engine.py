@@ -6,6 +6,7 @@ average of equal gradients is then the same again.
 """
 
 import datetime
+import itertools
 import os
 
 import keras
@@ -17,6 +18,7 @@ from pipelines.distribution.engine import Engine
 # How long one process waits for another whose connection stays open though nothing comes. Gloo and
 # NCCL would wait for half an hour and for ten minutes; the chief's writing has to fit into it.
 PATIENCE = datetime.timedelta(minutes=10)
+_GROUPS = itertools.count()
 
 
 class TorchEngine(Engine):
@@ -82,10 +84,17 @@ class TorchEngine(Engine):
         return whole.reshape(-1, *whole.shape[3:])
 
     def _join(self, torch):
+        from torch.distributed.rendezvous import rendezvous
+
         gpu = torch.cuda.is_available()
         if gpu:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
-        torch.distributed.init_process_group("nccl" if gpu else "gloo", timeout=PATIENCE)
+        store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+        # One group after another would read the addresses that the first has left in the store.
+        store = torch.distributed.PrefixStore(f"keras_vit/{next(_GROUPS)}", store)
+        torch.distributed.init_process_group(
+            "nccl" if gpu else "gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE
+        )
         self.callback(torch.distributed.destroy_process_group)
 
 
