@@ -30,6 +30,7 @@ FORWARD = {
     "keras_vit: jit_compile": {"switch": "jit_compile"},
 }
 TASKS = {"train": (TRAINING, macs.training), "forward": (FORWARD, macs.forward)}
+PARTS = ["speed", "accuracy"]
 HEADER = ["backend", "task", "switch", "images/s", "times plain", "peak MiB", "of plain"]
 ACCURACY_HEADER = ["backend", "trained with", "accuracy", "and then", "accuracy, then"]
 # What a model is trained with, and what is switched on afterwards.
@@ -45,19 +46,18 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     compare.add_arguments(parser, ["S/16"], batch=16, rounds=3, seconds=0.0)
     parser.add_argument("--steps", type=int, default=8, metavar="N", help="of training, of a turn")
-    parser.add_argument(
-        "--epochs", type=int, default=5, metavar="N", help="for the accuracy; 0: no"
-    )
+    parser.add_argument("--epochs", type=int, default=3, metavar="N", help="for the accuracy")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.serve:
         return measure.serve(accuracy)
     results = {"settings": vars(options), **measure.surroundings(), "groups": [], "accuracy": {}}
     for backend in options.backends:
-        for model in options.models:
+        for model in options.models if "speed" in options.parts else ():
             job = peers.Job(model, options.image_size, options.batch)
             results["groups"] += [speeds(task, job, backend, options) for task in TASKS]
-        if options.epochs:
+        if "accuracy" in options.parts:
             results["accuracy"][backend] = accuracies(backend, options.epochs)
     text = report(results)
     print(text)
@@ -83,6 +83,7 @@ def accuracies(backend, epochs):
         answer = worker.ask(name=name, then=then, epochs=epochs)
         found[name] = {"failure": worker.failure} if answer is None else answer["accuracy"]
         worker.close()
+        print(f"{backend}, trained with {name}: {found[name]}", flush=True)
     return found
 
 
@@ -157,7 +158,7 @@ def scaled(images):
 
 def report(results):
     rows = [row for found in results["groups"] for row in speed_rows(found)]
-    lines = [measure.table(HEADER, rows)]
+    lines = [measure.table(HEADER, rows)] if rows else []
     accuracy_rows = []
     for backend, runs in results["accuracy"].items():
         for name, found in runs.items():

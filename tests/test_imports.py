@@ -59,12 +59,20 @@ def test_nobody_imports_keras_source(folder):
         assert not private, f"{path} imports {private}"
 
 
+# Files of one backend alone, and its package. They are imported where that backend computes.
+OF_A_BACKEND = {"keras_vit/layers/torch_forms.py": "torch"}
+
+
 def test_the_library_imports_keras_numpy_and_the_standard_library():
     allowed = {"keras", "numpy", "keras_vit", *sys.stdlib_module_names}
+    modules = {path.removesuffix(".py").replace("/", ".") for path in OF_A_BACKEND}
     for path in sources("keras_vit"):
+        own = OF_A_BACKEND.get(path.relative_to(ROOT).as_posix())
         for module, at_once in imports(path):
             name = module.split(".")[0]
-            assert name in allowed or (name in OPTIONAL and not at_once), f"{path}: {module}"
+            optional = name == own or (name in OPTIONAL and not at_once)
+            assert name in allowed or optional, f"{path}: {module}"
+            assert not (at_once and module in modules), f"{path} imports {module} at once"
 
 
 def test_one_file_imports_tensorflow():

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_vit.layers import checks, initial_values
 from keras_vit.layers.base import Layer
-from keras_vit.layers.platform import jax_on_cpu
+from keras_vit.layers.platform import attention, on_cpu, projected
 from keras_vit.layers.relative_position import RelativePosition
 from keras_vit.layers.seeds import resolve_seed
 
@@ -85,11 +85,11 @@ class MultiHeadAttention(Layer):
 
     def call(self, query, value=None, training=None):
         query, key, value, bias = self._heads(query, value)
-        if (self.dropout is not None and training) or jax_on_cpu():
+        if (self.dropout is not None and training) or on_cpu():
             heads = self._explicit_attention(query, key, value, bias, training)
         else:
-            heads = ops.dot_product_attention(query, key, value, bias=bias, scale=1.0)
-        return self.output_projection(heads)
+            heads = attention(query, key, value, bias)
+        return projected(self.output_projection, heads, axes=2)
 
     def attention_weights(self, query, value=None):
         """The attention probabilities, without dropout.
@@ -110,7 +110,11 @@ class MultiHeadAttention(Layer):
     def _heads(self, query, value):
         """Scaled queries, keys and values `(B, N, h, d)`, and the relative logits or None."""
         value = query if value is None else value
-        query, key, value = self.query(query), self.key(value), self.value(value)
+        query, key, value = (
+            projected(self.query, query),
+            projected(self.key, value),
+            projected(self.value, value),
+        )
         if self.qk_norm:
             query, key = self.query_norm(query), self.key_norm(key)
         query = query * self._scale

@@ -5,7 +5,7 @@ import keras
 from keras_vit.layers import checks, initial_values
 from keras_vit.layers.activations import activation_function
 from keras_vit.layers.base import Layer
-from keras_vit.layers.platform import flattened
+from keras_vit.layers.platform import projected
 from keras_vit.layers.seeds import resolve_seed
 
 
@@ -45,10 +45,10 @@ class MLP(Layer):
         ]
 
     def call(self, tokens, training=None):
-        hidden = self._activate(flattened(self.hidden, tokens))  # (..., M)
+        hidden = self._activate(projected(self.hidden, tokens))  # (..., M)
         if self.dropouts:
             hidden = self.dropouts[0](hidden, training=training)
-        tokens = flattened(self.output_dense, hidden)
+        tokens = projected(self.output_dense, hidden)
         return self.dropouts[1](tokens, training=training) if self.dropouts else tokens
 
     def compute_output_shape(self, input_shape):

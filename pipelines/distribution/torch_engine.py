@@ -5,8 +5,8 @@ models in DistributedDataParallel itself (https://github.com/keras-team/keras/pu
 average of equal gradients is then the same again.
 """
 
-import atexit
 import datetime
+import itertools
 import os
 
 import keras
@@ -18,6 +18,7 @@ from pipelines.distribution.engine import Engine
 # How long one process waits for another whose connection stays open though nothing comes. Gloo and
 # NCCL would wait for half an hour and for ten minutes; the chief's writing has to fit into it.
 PATIENCE = datetime.timedelta(minutes=10)
+_GROUPS = itertools.count()
 
 
 class TorchEngine(Engine):
@@ -83,12 +84,18 @@ class TorchEngine(Engine):
         return whole.reshape(-1, *whole.shape[3:])
 
     def _join(self, torch):
+        from torch.distributed.rendezvous import rendezvous
+
         gpu = torch.cuda.is_available()
         if gpu:
             torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
-        torch.distributed.init_process_group("nccl" if gpu else "gloo", timeout=PATIENCE)
-        # Once in a process: under torchrun a second group would find the addresses of the first.
-        atexit.register(torch.distributed.destroy_process_group)
+        store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
+        # One group after another would read the addresses that the first has left in the store.
+        store = torch.distributed.PrefixStore(f"keras_vit/{next(_GROUPS)}", store)
+        torch.distributed.init_process_group(
+            "nccl" if gpu else "gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE
+        )
+        self.callback(torch.distributed.destroy_process_group)
 
 
 def _broadcast(variables):

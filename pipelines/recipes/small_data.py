@@ -2,6 +2,7 @@
 
     keras-vit pretrain fashion_mnist
     keras-vit finetune fashion_mnist_larger --weights runs/fashion_mnist/final.keras
+    keras-vit pretrain fashion_mnist_60k
     keras-vit pretrain cifar10
     keras-vit finetune folder --data photos/ --weights ViT-B_16.npz
 
@@ -22,31 +23,29 @@ CIFAR = {"patch_size": 4, "num_layers": 9, "num_heads": 6, "hidden_dim": 192, "m
 
 
 def fashion_mnist(model="VisionTransformer"):
-    """Fashion-MNIST at 20 x 20, 10 epochs: the 10,000 images that come with the package.
+    """Fashion-MNIST at 20 x 20, 15 epochs: the 10,000 images that come with the package.
 
-    Expected: 83.7 % of the 10,000 test images (on JAX). Cost: five minutes on one CPU core.
+    Expected: 84.6 % of the 10,000 test images (on TensorFlow). Cost: 164 seconds of processor time.
     """
     return Recipe(
         model=ModelConfig(model, image_size=(20, 20), channels=1, arguments=SMALL),
         data=DataConfig("fashion_mnist", crop="squash"),
-        optimizer=OptimizerConfig(learning_rate=2e-3, warmup=0.1, weight_decay=0.05, clip_norm=1.0),
-        epochs=10,
+        optimizer=OptimizerConfig(learning_rate=2e-3, warmup=0.1, weight_decay=0.2, clip_norm=1.0),
+        epochs=15,
         batch_size=50,
     )
 
 
 def fashion_mnist_larger(model="file"):
-    """Fine-tuning of `fashion_mnist` at 28 x 28, 10 epochs: the paper's change of resolution.
+    """Fine-tuning of `fashion_mnist` at 28 x 28, 15 epochs: the paper's change of resolution.
 
     Needs `--weights`, the model that `keras-vit pretrain fashion_mnist` wrote.
     """
     return Recipe(
         model=ModelConfig(model, image_size=(28, 28), channels=1),
         data=DataConfig("fashion_mnist", crop="squash"),
-        optimizer=OptimizerConfig(
-            learning_rate=1.5e-3, warmup=0.1, weight_decay=0.05, clip_norm=1.0
-        ),
-        epochs=10,
+        optimizer=OptimizerConfig(learning_rate=2e-3, warmup=0.1, weight_decay=0.2, clip_norm=1.0),
+        epochs=15,
         batch_size=50,
     )
 
@@ -58,6 +57,13 @@ def fashion_mnist_60k(model="VisionTransformer"):
 
     FOLDER has the four files as they are published. That of Debian's package
     `dataset-fashion-mnist` need not be named.
+
+    Expected: 92.6 % of the 10,000 test images (on TensorFlow). Cost: 59 minutes of processor time.
+
+    Why a hybrid: with flips only, three epochs of 54,000 training images gave 85.7 % of the other
+    6,000 with a plain Vision Transformer (patches of 4, four blocks) and 87.3 % with this ResNet
+    and three blocks at 28 pixels, in less time; 89.2 % with this model, in twice the time. The
+    images are enlarged because the ResNet divides their sides by 4.
     """
     return Recipe(
         model=ModelConfig(model, image_size=(48, 48), channels=1, arguments=HYBRID),

@@ -189,3 +189,20 @@ def test_one_that_fails_does_not_stop_the_others(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="failed: forward"):
         run.main([])
     assert "== import_time" in capsys.readouterr().out
+
+
+def test_what_takes_one_backend_is_run_on_each(monkeypatch):
+    started = []
+
+    class Done:
+        returncode = 0
+
+    def start(command, env):
+        started.append((run.pathlib.Path(command[1]).name, env["KERAS_BACKEND"]))
+        return Done
+
+    monkeypatch.setattr(run.subprocess, "run", start)
+    assert not run.run("load_weights", [], None) and not run.run("forward", [], None)
+    assert started == [("load_weights.py", b) for b in ("tensorflow", "jax", "torch")] + [
+        ("forward.py", "jax")
+    ]

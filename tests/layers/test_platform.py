@@ -1,0 +1,120 @@
+"""Products that are computed in another form on a CPU."""
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from layer_contract import assert_close, random_inputs, to_numpy
+
+from keras_vit.layers import platform
+
+B, N, D, H, K, M = 5, 7, 12, 3, 4, 10
+
+
+def dense(lora=False):
+    layer = keras.layers.Dense(M, bias_initializer="normal")
+    return built(layer, (None, N, D), lora), 1, "bnd,dm->bnm", (B, N, D)
+
+
+def into_heads(lora=False):
+    layer = keras.layers.EinsumDense(
+        "bnd,dhk->bnhk", (None, H, K), bias_axes="hk", bias_initializer="normal"
+    )
+    return built(layer, (None, N, D), lora), 1, "bnd,dhk->bnhk", (B, N, D)
+
+
+def out_of_heads(lora=False):
+    layer = keras.layers.EinsumDense(
+        "bnhk,hkm->bnm", (None, M), bias_axes="m", bias_initializer="normal"
+    )
+    return built(layer, (None, N, H, K), lora), 2, "bnhk,hkm->bnm", (B, N, H, K)
+
+
+def built(layer, shape, lora):
+    layer.build(shape)
+    if lora:
+        layer.enable_lora(2)
+        layer.lora_kernel_b.assign(random_inputs(*layer.lora_kernel_b.shape) + 0.5)
+    return layer
+
+
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("make", [dense, into_heads, out_of_heads])
+def test_projections(make, lora):
+    layer, axes, equation, shape = make(lora)
+    tokens = random_inputs(*shape)
+    kernel, bias = (np.float64(to_numpy(v)) for v in (layer.kernel, layer.bias))
+    expected = np.einsum(equation, np.float64(tokens), kernel) + bias
+
+    def project(x):
+        return platform.projected(layer, x, axes)
+
+    inputs = keras.Input(shape[1:])
+    model = keras.Model(inputs, keras.layers.Lambda(project)(inputs))
+    assert model.output_shape == (None, *expected.shape[1:])
+    for function in (project, model):
+        assert_close(to_numpy(function(ops.convert_to_tensor(tokens))), expected, 1e-6)
+    assert to_numpy(project(ops.zeros((0, *shape[1:])))).shape == expected[:0].shape
+
+
+def test_a_step_of_training_is_that_of_the_layer():
+    """Kernel, bias and what comes before get the gradients of products made by NumPy."""
+    images, upstream = random_inputs(B, N, D), random_inputs(B, N, M)
+    first, last = (keras.layers.Dense(M) for _ in range(2))
+
+    class Twice(keras.layers.Layer):
+        def build(self, shape):
+            first.build(shape)
+            last.build((*shape[:-1], M))
+            self.parts = [first, last]
+
+        def call(self, x):
+            return platform.projected(last, platform.projected(first, x))
+
+    model = keras.Sequential([keras.Input((N, D)), Twice()])
+    before = {name: np.float64(to_numpy(v)) for name, v in variables(first, last).items()}
+    model.compile(keras.optimizers.SGD(1.0), lambda y, out: ops.sum(y * out, axis=(1, 2)))
+    model.fit(images, upstream, batch_size=B, verbose=0)
+    x, g = images.reshape(-1, D).astype("float64"), upstream.reshape(-1, M) / B
+    hidden = x @ before["first kernel"] + before["first bias"]
+    back = g @ before["last kernel"].T
+    expected = {
+        "first kernel": x.T @ back,
+        "first bias": back.sum(0),
+        "last kernel": hidden.T @ g,
+        "last bias": g.sum(0),
+    }
+    for name, variable in variables(first, last).items():
+        assert_close(before[name] - to_numpy(variable), expected[name], 1e-5)
+
+
+def variables(first, last):
+    parts = {"first": first, "last": last}
+    return {
+        f"{name} {kind}": getattr(layer, f"_{kind}" if kind == "kernel" else kind)
+        for name, layer in parts.items()
+        for kind in ("kernel", "bias")
+    }
+
+
+def test_quantized_layers_multiply_in_their_own_way():
+    layer, axes, _, shape = dense()
+    tokens = random_inputs(*shape)
+    layer.quantize("int8")
+    assert_close(to_numpy(platform.projected(layer, tokens, axes)), to_numpy(layer(tokens)), 1e-6)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="the operation is PyTorch's")
+def test_an_exported_graph_has_only_operations_that_others_know():
+    import torch
+
+    layer, *_ = dense()
+    layer.trainable = False
+
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return platform.projected(layer, x)
+
+    tokens = torch.tensor(random_inputs(B, N, D))
+    graph = torch.export.export(Module(), (tokens,)).graph
+    assert not [node for node in graph.nodes if "mkldnn" in str(node.target)]
