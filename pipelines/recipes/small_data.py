@@ -25,7 +25,7 @@ CIFAR = {"patch_size": 4, "num_layers": 9, "num_heads": 6, "hidden_dim": 192, "m
 def fashion_mnist(model="VisionTransformer"):
     """Fashion-MNIST at 20 x 20, 15 epochs: the 10,000 images that come with the package.
 
-    Expected: 84.6 % of the 10,000 test images (on TensorFlow). Cost: 164 seconds of processor time.
+    Expected: 84.6 % of the 10,000 test images (on TensorFlow). Cost: 168 seconds of processor time.
     """
     return Recipe(
         model=ModelConfig(model, image_size=(20, 20), channels=1, arguments=SMALL),
@@ -40,6 +40,9 @@ def fashion_mnist_larger(model="file"):
     """Fine-tuning of `fashion_mnist` at 28 x 28, 15 epochs: the paper's change of resolution.
 
     Needs `--weights`, the model that `keras-vit pretrain fashion_mnist` wrote.
+
+    Expected: 85.6 % of the 10,000 test images (on TensorFlow). Cost: four minutes of processor
+    time. The crop of `fashion_mnist_60k` is too much for so few steps: 83.7 %.
     """
     return Recipe(
         model=ModelConfig(model, image_size=(28, 28), channels=1),
