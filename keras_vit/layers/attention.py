@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_vit.layers import checks, initial_values
 from keras_vit.layers.base import Layer
-from keras_vit.layers.platform import attention, on_cpu, projected
+from keras_vit.layers.platform import attention, plain_products_are_faster, projected
 from keras_vit.layers.relative_position import RelativePosition
 from keras_vit.layers.seeds import resolve_seed
 
@@ -85,7 +85,8 @@ class MultiHeadAttention(Layer):
 
     def call(self, query, value=None, training=None):
         query, key, value, bias = self._heads(query, value)
-        if (self.dropout is not None and training) or on_cpu():
+        drops = self.dropout is not None and training
+        if drops or plain_products_are_faster():
             heads = self._explicit_attention(query, key, value, bias, training)
         else:
             heads = attention(query, key, value, bias)

@@ -1,8 +1,8 @@
 """Attention and products of matrices in the form that PyTorch computes fastest.
 
 PyTorch multiplies float32 matrices on a CPU by MKL, which on AMD's processors takes its slow paths:
-100 against 225 GFLOP/s on one core of an EPYC. Its convolutions and its compiler's frozen linear
-layers use oneDNN, which is as fast everywhere, by the operation that is called here.
+100 against 225 GFLOP/s on one core of an EPYC. The operation that is called here is the one by
+which its compiler's frozen linear layers use oneDNN. Intel's processors were not measured.
 """
 
 import torch
