@@ -13,8 +13,14 @@ import os
 import numpy as np
 
 from pipelines._tensorflow import tf
-from pipelines.images.jpeg_window import LARGE, exact, has_plain_header, window
-from pipelines.images.orientation import jpeg_orientation, png_orientation, stored_box, turned
+from pipelines.images.jpeg_window import LARGE, exact, window
+from pipelines.images.orientation import (
+    has_plain_header,
+    jpeg_orientation,
+    png_orientation,
+    stored_box,
+    turned,
+)
 
 NOT_INLINE = {"_noinline": True}
 WHITE = 255

@@ -11,17 +11,6 @@ LARGE = 2_000_000  # pixels; smaller images are decoded at their own size always
 RATIOS = (2, 4, 8)
 
 
-def has_plain_header(data):
-    """Whether a file is a JPEG without an EXIF block, for all its first bytes tell: bool scalar.
-
-    The JFIF header is followed by the quantisation tables at once. Other JPEGs may have no such
-    block either.
-    """
-    start = tf.strings.join([tf.strings.substr(data, 0, 22), b"\0" * 22])  # never too short
-    header = tf.equal(tf.strings.substr(start, 0, 6), b"\xff\xd8\xff\xe0\x00\x10")
-    return header & tf.equal(tf.strings.substr(start, 20, 2), b"\xff\xdb")
-
-
 def window(data, size, box, channels, least=None):
     """Decodes a window of a JPEG.
 

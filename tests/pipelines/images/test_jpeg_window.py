@@ -13,7 +13,8 @@ from PIL import Image
 
 from pipelines._tensorflow import tf
 from pipelines.images.decoding import decode_crop
-from pipelines.images.jpeg_window import has_plain_header, window
+from pipelines.images.jpeg_window import window
+from pipelines.images.orientation import has_plain_header
 
 pytestmark = pytest.mark.skipif(
     keras.config.backend() != "tensorflow",
@@ -65,6 +66,7 @@ def test_plain_headers():
     exif = Image.Exif()
     exif[0x0112] = 6
     assert has_plain_header(tf.constant(SMALL))
+    assert has_plain_header(tf.constant(SMALL[:2] + SMALL[20:]))  # without JFIF
     others = [
         encoded(waves(9, 8), exif=exif.tobytes()),
         encoded(waves(9, 8), "PNG"),
