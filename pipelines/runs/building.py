@@ -98,11 +98,16 @@ def compile_model(model, recipe, total_steps, one_hot, multi_label=False):
         total_steps: Integer, all updates of the run.
         one_hot: Whether targets are `(B, K)`.
         multi_label: Whether an image may be of several classes.
+
+    Raises:
+        ValueError: if it may, and the loss takes one class an image.
     """
+    if multi_label and recipe.objective == "softmax":
+        raise ValueError(
+            "A softmax is for one class an image, and these images are of several: set "
+            "--objective=sigmoid. Received: objective='softmax'"
+        )
     optimizer = make_optimizer(recipe.optimizer, total_steps, model)
-    if recipe.precision == "mixed_float16":
-        # Keras does this by the model's policy, but ours have their policy in the layers.
-        optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
     if recipe.objective == "masked_patch":
         model.compile(optimizer)
         return

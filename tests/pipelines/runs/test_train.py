@@ -252,6 +252,20 @@ def test_a_run_that_cannot_begin_leaves_no_folder_behind(whole, tmp_path):
     assert not (tmp_path / "run" / "config.json").exists()  # which would refuse the mended recipe
 
 
+def test_images_of_several_classes_need_the_sigmoid(tmp_path):
+    rows = ["path,label"]
+    pixels = np.zeros((20, 20, 3), "uint8")
+    for number, labels in enumerate(["ant|bee", "bee", "ant", "bee"]):
+        keras.utils.save_img(tmp_path / f"{number}.png", pixels, scale=False)
+        rows.append(f"{number}.png,{labels}")
+    (tmp_path / "labels.csv").write_text("\n".join(rows))
+    several = recipe(tmp_path / "labels.csv", batch_size=2)
+    assert several.objective == "softmax"
+    with pytest.raises(ValueError, match="--objective=sigmoid. Received: objective='softmax'"):
+        train(several, tmp_path / "run", verbose=0)
+    assert not (tmp_path / "run" / "config.json").exists()
+
+
 def test_a_state_of_another_backend_is_refused(whole, tmp_path):
     folder, _ = whole
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
