@@ -39,11 +39,12 @@ def run(options):
         )
     entry = options.reproduce and evaluate.published(*options.reproduce)
     with distributed(options.distribute) as engine:
+        source = evaluate.open_labelled(options.data, options.split)  # before weights are fetched
         if entry:
             model = evaluate.build_published(*options.reproduce)
         else:
             model = open_model(options.model, options.weights)
-        source = evaluate.labelled(model, options.data, options.split)
+        source = evaluate.labelled(model, source)
         p = evaluate.probabilities(model, source, options.batch_size, engine)
         result = evaluate.measure(p, source.labels, source.class_names)
         if engine.is_chief:

@@ -89,16 +89,13 @@ def evaluate(model, data, *, batch_size=64, split="validation", distribute=None)
 
     >>> print(evaluate(model, "photos/").summary())
     """
-    source = labelled(model, data, split)
+    source = labelled(model, open_labelled(data, split))
     p = probabilities(model, source, batch_size, distribute)
     return measure(p, source.labels, source.class_names)
 
 
-def labelled(model, data, split="validation"):
-    """The `Source` of `evaluate`, its labels in the order of the model's outputs."""
-    spec = require_spec(model, "evaluate", families=(ViTSpec, BiTSpec))
-    if not spec.include_top:
-        raise ValueError("`evaluate` needs a model with a classifier. Received: include_top=False")
+def open_labelled(data, split="validation"):
+    """The `Source` of `evaluate`, its labels as they are found."""
     source = open_source(data, split)
     if source is None:
         source = open_source(data, "train")
@@ -106,6 +103,14 @@ def labelled(model, data, split="validation"):
         source = source.in_memory()
     if source.multi_label:
         raise ValueError(f"`evaluate` needs one class an image. Received: {source.name}")
+    return source
+
+
+def labelled(model, source):
+    """The same with the labels in the order of the model's outputs."""
+    spec = require_spec(model, "evaluate", families=(ViTSpec, BiTSpec))
+    if not spec.include_top:
+        raise ValueError("`evaluate` needs a model with a classifier. Received: include_top=False")
     source = with_labels_of(spec, source)
     check_classes(source, spec)
     return source

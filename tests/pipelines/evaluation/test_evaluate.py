@@ -96,7 +96,7 @@ def files(tmp_path_factory):
 
 def test_a_model_is_measured_on_what_it_predicts(files):
     folder, model, _ = files
-    source = evaluate.labelled(model, folder)
+    source = evaluate.labelled(model, evaluate.open_labelled(folder))
     p = evaluate.probabilities(model, source, batch_size=4)  # two batches, one row of padding
     assert source.class_names == ("cat", "ant", "bee")
     predicted = list(predict(model, [folder], top=3))
@@ -140,7 +140,17 @@ def test_a_model_of_other_classes_is_refused(files):
     folder, _, _ = files
     other = small.build(classes=5, num_layers=1, channels=3).model
     with pytest.raises(ValueError, match="The model has 5 classes"):
-        evaluate.labelled(other, folder)
+        evaluate.evaluate(other, folder)
     headless = small.build(include_top=False, num_layers=1).model
     with pytest.raises(ValueError, match="include_top=False"):
-        evaluate.labelled(headless, folder)
+        evaluate.evaluate(headless, folder)
+
+
+def test_data_are_looked_for_before_weights_are_fetched(monkeypatch, tmp_path, capsys):
+    def fetch(model_name, weights):
+        raise AssertionError("fetched")
+
+    monkeypatch.setattr(evaluate, "build_published", fetch)
+    words = ["evaluate", "--reproduce", "ViT_B16", "imagenet", "--data", str(tmp_path / "none")]
+    assert cli.main(words) == 2
+    assert str(tmp_path / "none") in capsys.readouterr().err
