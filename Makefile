@@ -44,7 +44,7 @@ test: $(STAMPS)/test ## run the suite on each backend (BACKENDS="jax torch", ARG
 	done; \
 	if [ -n "$$failed" ]; then echo "tests failed on:$$failed"; exit 1; fi
 
-bench: $(STAMPS)/bench ## measure speed beside other libraries, some 20 minutes (ARGS=--full: all, hours)
+bench: $(STAMPS)/bench ## measure speed beside other libraries (ARGS=--full: all of it, hours)
 	.venv/bin/python benchmarks/run.py $(ARGS)
 
 lint: $(STAMPS)/dev ## check style and formatting

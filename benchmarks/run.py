@@ -1,6 +1,6 @@
 """Runs the benchmarks on every backend and prints their tables: what `make bench` does.
 
-    python benchmarks/run.py            # forward, training, latency, imports: some 20 minutes
+    python benchmarks/run.py            # forward, training, latency, imports
     python benchmarks/run.py --full     # all of them with more rounds: hours, on 2 cores
 
 The machine should have nothing else to do. `--only forward` runs one; each is also a program of its

@@ -39,10 +39,13 @@ def measure(name, image_size=None, batch=8, dtype="float32", seconds=3.0, rounds
         process (`"memory"`) and of an accelerator (`"device_memory"`, or None).
 
     Raises:
-        ValueError: if there is no such constructor or the batch is no positive integer.
+        ValueError: if there is no such constructor or a number is out of its range.
     """
     checks.one_of(name, "model", CONSTRUCTORS)
     checks.positive_integer(batch, "batch")
+    checks.positive_integer(rounds, "rounds")
+    if checks.number(seconds, "seconds") < 0:
+        raise ValueError(f"`seconds` must not be negative. Received: seconds={seconds}")
     keras.utils.set_random_seed(0)
     shape = None if image_size is None else (*image_size, 3)
     model = getattr(keras_vit, name)(

@@ -23,6 +23,9 @@ def through_services(load, services, distribute=None):
         `tf.data.Dataset` of this host's rows of each batch. What mixes images of a batch, such as
         Mixup, mixes those of one share where each has its own partner.
 
+    Raises:
+        ValueError: if no services are named, or they do not divide the batch.
+
     Example:
 
     >>> train = through_services(
@@ -32,6 +35,8 @@ def through_services(load, services, distribute=None):
     ...     ["grpc://cpu-0:5000", "grpc://cpu-1:5000"])
     """
     host, hosts = (0, 1) if distribute is None else (distribute.host, distribute.hosts)
+    if not services:
+        raise ValueError("Name the services that prepare the data. Received: services=[]")
     parts = []
     for place, address in enumerate(services):
         share = _Share(hosts * len(services), host * len(services) + place)

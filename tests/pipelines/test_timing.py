@@ -72,6 +72,8 @@ def test_the_command_writes_what_it_prints_and_compares(tiny, tmp_path, capsys):
     [
         (["--model", "ViT_B17"], "Received: model='ViT_B17'"),
         (["--batch", "0"], "Received: batch=0"),
+        (["--rounds", "0"], "Received: rounds=0"),
+        (["--seconds", "-1"], "Received: seconds=-1"),
         (["--compare", "{folder}/models.json"], "one of --out"),
         (["--compare", "{folder}/missing.json"], "missing.json"),
     ],
