@@ -9,10 +9,10 @@ import numpy as np
 from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.image_model import require_spec
 from keras_vit.models.spec import ViTSpec
+from pipelines import files
 from pipelines.distribution.engine import Engine
 from pipelines.feed.targets import INDEX, Targets
 from pipelines.loading import evaluation_data
-from pipelines.runs import files
 
 CROP = 224 / 256  # the paper's code squashes images to 256 x 256 and crops 224 x 224
 

@@ -1,6 +1,6 @@
 """Learning curves as a picture."""
 
-from pipelines.runs import files
+from pipelines import files
 
 
 def draw_curves(history, path):

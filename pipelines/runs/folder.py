@@ -5,7 +5,7 @@ import io
 import json
 
 import keras_vit
-from pipelines.runs import files
+from pipelines import files
 
 
 class RunFolder:

@@ -53,8 +53,8 @@ def run(options):
 
 
 def _smoke(recipe, out):
+    from pipelines import files
     from pipelines.recipes.smoke import smoke, write_images
-    from pipelines.runs import files
 
     files.make_folder(out)
     noise = files.join(out, "noise.npz")

@@ -4,7 +4,7 @@ Orbax does it, as in Keras's `OrbaxCheckpoint` callback. A state is a folder, na
 that has its name only when all processes have written; what was begun and not ended has another.
 """
 
-from pipelines.runs import files
+from pipelines import files
 from pipelines.runs.state import check_backend, check_names, variables_of, with_backend
 
 

@@ -11,8 +11,8 @@ import json
 import keras
 import numpy as np
 
+from pipelines import files
 from pipelines.distribution.engine import Engine
-from pipelines.runs import files
 
 FACTS = "facts"
 

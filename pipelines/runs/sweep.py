@@ -10,10 +10,10 @@ import numpy as np
 
 import pipelines
 from keras_vit.layers import checks
+from pipelines import files
 from pipelines.distribution import launcher
 from pipelines.recipes.config import replace
 from pipelines.recipes.overrides import override
-from pipelines.runs import files
 from pipelines.runs.train import train
 
 

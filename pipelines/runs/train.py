@@ -11,9 +11,10 @@ import keras
 
 import keras_vit
 from keras_vit.layers import checks
+from pipelines import files
 from pipelines.distribution.engine import Engine
 from pipelines.recipes.bit_hyperrule import apply_rule
-from pipelines.runs import building, files, sharded_state
+from pipelines.runs import building, sharded_state
 from pipelines.runs import state as run_state
 from pipelines.runs.averages import EvaluateAverages, averaged, not_finalized
 from pipelines.runs.callback import LossOfImages, RunCallback

@@ -1,4 +1,4 @@
-"""The files of a run, on a disk or where `tf.io.gfile` reaches, such as `gs://`.
+"""Files on a disk or where `tf.io.gfile` reaches, such as `gs://`.
 
 A file is written whole before it has its name. On a disk that is a rename, which is atomic. On an
 object store the rename is a copy of a complete object, and a delete: a reader finds the old object
