@@ -23,6 +23,7 @@ TRAINING = {
     "keras_vit: rematerialize": {"switch": "rematerialize"},
     "keras_vit: steps_per_execution": {"switch": "steps_per_execution"},
     "keras_vit: jit_compile": {"switch": "jit_compile"},
+    "keras_vit: patch_dropout": {"switch": "patch_dropout"},
 }
 FORWARD = {
     "keras_vit: mixed_bfloat16": {"dtype": "mixed_bfloat16"},
@@ -39,6 +40,7 @@ RUNS = {
     "mixed_bfloat16": (),
     "rematerialize": (),
     "steps_per_execution": (),
+    "patch_dropout": (),
 }
 
 
@@ -98,7 +100,7 @@ def accuracy(name, then, epochs):
     if name == "mixed_bfloat16":
         keras.config.set_dtype_policy(name)
     images, labels = fashion_mnist("train")
-    model = small_model()
+    model = small_model(0.5 if name == "patch_dropout" else 0.0)
     if name == "rematerialize":
         keras_vit.rematerialize(model)
     steps = epochs * (len(images) // 50)
@@ -116,11 +118,20 @@ def accuracy(name, then, epochs):
     return {"accuracy": found}
 
 
-def small_model():
+def small_model(patch_dropout_rate=0.0):
     import keras_vit
 
     return keras_vit.VisionTransformer(
-        (28, 28), 4, 4, 3, 96, 192, classes=10, classifier_activation=None, channels=1
+        (28, 28),
+        4,
+        4,
+        3,
+        96,
+        192,
+        classes=10,
+        classifier_activation=None,
+        channels=1,
+        patch_dropout_rate=patch_dropout_rate,
     )
 
 

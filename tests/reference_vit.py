@@ -60,6 +60,7 @@ SMALL = {
     "dropout_rate": 0.0,
     "attention_dropout_rate": 0.0,
     "drop_path_rate": 0.0,
+    "patch_dropout_rate": 0.0,
     "include_preprocessing": False,
     "dtype": None,
     "preprocessing": None,

@@ -91,7 +91,12 @@ VARIANTS = {
     "huggingface": {"origin": "huggingface", "position_embedding": "none"},
     "map_without_top": {"include_top": False, "pooling": "map", "class_token": False},
     # Inference must not see the rates.
-    "rates": {"dropout_rate": 0.4, "attention_dropout_rate": 0.5, "drop_path_rate": 0.6},
+    "rates": {
+        "dropout_rate": 0.4,
+        "attention_dropout_rate": 0.5,
+        "drop_path_rate": 0.6,
+        "patch_dropout_rate": 0.7,
+    },
 }
 
 

@@ -61,7 +61,8 @@ class Job:
             are passed by. Otherwise everything begins and ends with NumPy arrays, as a user's
             does.
         switch: What of ours is switched on: `"rematerialize"`, `"steps_per_execution"`,
-            `"jit_compile"` (the other way than Keras chooses by itself), `"int8"`, or nothing.
+            `"jit_compile"` (the other way than Keras chooses by itself), `"int8"`,
+            `"patch_dropout"`, or nothing.
         classes: Integer.
     """
 

@@ -6,6 +6,7 @@ import keras_vit
 from peers import LEARNING_RATE, WEIGHT_DECAY
 from peers.keras_models import KerasPeer
 
+PATCH_DROPOUT_RATE = 0.5
 RESNETS = {"R50": (3, 4, 9), "R26": (2, 2, 2, 2)}
 
 
@@ -25,6 +26,7 @@ def build(job):
         classes=job.classes,
         classifier_activation=None,
         resnet=resnet,
+        patch_dropout_rate=PATCH_DROPOUT_RATE if job.switch == "patch_dropout" else 0.0,
     )
     if job.switch == "rematerialize":
         keras_vit.rematerialize(model)

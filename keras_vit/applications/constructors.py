@@ -52,6 +52,7 @@ _VIT_DOC = f"""{_BEGINNING}\
     dropout_rate: Float, after the positions and every dense layer but query, key and value.
     attention_dropout_rate: Float, on the attention probabilities.
     drop_path_rate: Float, stochastic depth of the last block; it grows linearly from 0.
+    patch_dropout_rate: Float, the share of the patches that an image loses in training.
     position_embedding: `"learned"`, `"none"`, `"learned_2d"`, `"relative"` or `"sincos2d"`.
     position_injection: `"stem"`, `"every_layer"` or `"shared"`.
 {_ENDING}"""
@@ -83,6 +84,7 @@ def vit_constructor(name, size):
         dropout_rate=size.dropout_rate,
         attention_dropout_rate=0.0,
         drop_path_rate=0.0,
+        patch_dropout_rate=0.0,
         position_embedding="learned",
         position_injection="stem",
         dtype=None,
@@ -109,6 +111,7 @@ def vit_constructor(name, size):
             dropout_rate=dropout_rate,
             attention_dropout_rate=attention_dropout_rate,
             drop_path_rate=drop_path_rate,
+            patch_dropout_rate=patch_dropout_rate,
             include_preprocessing=include_preprocessing,
             dtype=dtype,
         )

@@ -13,6 +13,7 @@ from keras_vit.layers.group_norm import GroupNorm
 from keras_vit.layers.layer_scale import LayerScale
 from keras_vit.layers.max_pooling import MaxPooling
 from keras_vit.layers.mlp import MLP
+from keras_vit.layers.patch_dropout import PatchDropout
 from keras_vit.layers.patch_embedding import PatchEmbedding
 from keras_vit.layers.pixel_normalization import PixelNormalization
 from keras_vit.layers.position_embedding import PositionEmbedding
@@ -34,6 +35,7 @@ __all__ = [
     "MLP",
     "MaxPooling",
     "MultiHeadAttention",
+    "PatchDropout",
     "PatchEmbedding",
     "PixelNormalization",
     "PositionEmbedding",

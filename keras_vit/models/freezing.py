@@ -7,9 +7,7 @@ from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.image_model import require_spec
 from keras_vit.models.rebuild import rebuild
 from keras_vit.models.recompile import recompile
-from keras_vit.models.spec import ViTSpec
-
-RATES = ("dropout_rate", "attention_dropout_rate", "drop_path_rate")
+from keras_vit.models.spec import RATES, ViTSpec
 
 
 def freeze(model, keep=r"^head$"):
@@ -50,7 +48,7 @@ def freeze(model, keep=r"^head$"):
 def linear_probe(model):
     """A copy of the model that trains nothing but its head, on features as in inference.
 
-    Dropout, attention dropout and stochastic depth are off, so that the head sees the features that
+    Dropout of every kind and stochastic depth are off, so that the head sees the features that
     it will see when the model is used.
 
     Args:

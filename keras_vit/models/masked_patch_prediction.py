@@ -7,6 +7,7 @@ import numpy as np
 from keras import ops
 
 from keras_vit.layers import checks
+from keras_vit.layers.gather import gather
 from keras_vit.models.build import build_model
 from keras_vit.models.classifier import full_precision
 from keras_vit.models.image_model import ImageModel, require_spec
@@ -55,8 +56,8 @@ class MaskedPatchPrediction(SafeTraining, keras.Model):
             its layers with the model given.
 
     Raises:
-        ValueError: if the model has no spec, its patches are no parts of the image, or an argument
-            is out of range.
+        ValueError: if the model has no spec, its patches are no parts of the image or are dropped,
+            or an argument is out of range.
 
     Example:
 
@@ -78,6 +79,11 @@ class MaskedPatchPrediction(SafeTraining, keras.Model):
     ):
         spec = require_spec(model, "MaskedPatchPrediction")
         check_begins_at_images(model, "MaskedPatchPrediction")
+        if spec.patch_dropout_rate:
+            raise ValueError(
+                "Masked patch prediction needs all patches, the corrupted ones too. Received: a "
+                f"model with patch_dropout_rate={spec.patch_dropout_rate}. Build it without."
+            )
         patch_size = _patch_pixels(spec)
         # Images reach the encoder and the targets as they are, not rounded to 16 bits.
         super().__init__(dtype=spec.dtype, autocast=False, **kwargs)
@@ -202,14 +208,6 @@ class MaskedPatchPrediction(SafeTraining, keras.Model):
     def from_config(cls, config):
         model = ImageModel.from_config(dict(config["model"]))  # Keras empties what it is given
         return cls(**{**config, "model": model})
-
-
-def gather(values, indices):
-    """`(B, N, ...)` and indices `(B, n)` -> `(B, n, ...)`, the values at each sample's indices."""
-    batch, number = ops.shape(values)[0], values.shape[1]
-    first = ops.expand_dims(ops.arange(batch, dtype="int32") * number, 1)
-    flat = ops.reshape(values, (-1, *values.shape[2:]))
-    return ops.take(flat, ops.cast(indices, "int32") + first, axis=0)
 
 
 def _patch_pixels(spec):

@@ -11,6 +11,7 @@ from keras_vit.models.preprocessing import Preprocessing
 POOLINGS = ("token", "avg", "max", "map")
 POSITION_EMBEDDINGS = ("learned", "none", "learned_2d", "relative", "sincos2d")
 POSITION_INJECTIONS = ("stem", "every_layer", "shared")
+RATES = ("dropout_rate", "attention_dropout_rate", "drop_path_rate", "patch_dropout_rate")
 INTERPOLATIONS = ("bilinear", "bicubic_antialias", "bicubic")
 
 
@@ -75,6 +76,7 @@ class ViTSpec(ImageSpec):
     dropout_rate: float = 0.0
     attention_dropout_rate: float = 0.0
     drop_path_rate: float = 0.0
+    patch_dropout_rate: float = 0.0
     include_preprocessing: bool = False
     dtype: str | None = None
     preprocessing: Preprocessing = Preprocessing()
@@ -130,7 +132,7 @@ class ViTSpec(ImageSpec):
                     f"leaves out. Received: representation_size={self.representation_size}. "
                     "Leave it None, or keep the top and read the layer 'pre_logits'."
                 )
-        for name in ("dropout_rate", "attention_dropout_rate", "drop_path_rate"):
+        for name in RATES:
             self._set(name, checks.rate(getattr(self, name), name))
         if self.layer_scale is not None and not is_number(self.layer_scale):
             raise ValueError(
@@ -203,6 +205,16 @@ class ViTSpec(ImageSpec):
                 f"`position_embedding={self.position_embedding!r}` adds nothing to the tokens, so "
                 "there is nothing to inject: leave `position_injection='stem'`. "
                 f"Received: position_injection={self.position_injection!r}"
+            )
+        if self.patch_dropout_rate and (
+            self.position_embedding == "relative" or self.position_injection != "stem"
+        ):
+            raise ValueError(
+                "`patch_dropout_rate` needs positions that are added once, at the stem: later "
+                "blocks do not know which patches were left out. Received: "
+                f"patch_dropout_rate={self.patch_dropout_rate}, "
+                f"position_embedding={self.position_embedding!r}, "
+                f"position_injection={self.position_injection!r}"
             )
         multiple = {"learned_2d": 2, "sincos2d": 4}.get(self.position_embedding, 1)
         if self.hidden_dim % multiple:

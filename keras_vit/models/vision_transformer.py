@@ -8,6 +8,7 @@ from keras_vit.layers import (
     AttentionPooling,
     ClassToken,
     EncoderBlock,
+    PatchDropout,
     PatchEmbedding,
     PositionEmbedding,
     PositionEmbedding2D,
@@ -52,6 +53,7 @@ def VisionTransformer(
     dropout_rate=0.0,
     attention_dropout_rate=0.0,
     drop_path_rate=0.0,
+    patch_dropout_rate=0.0,
     include_preprocessing=False,
     channels=3,
     input_tensor=None,
@@ -103,6 +105,8 @@ def VisionTransformer(
         dropout_rate: Float, after the positions and every dense layer but query, key and value.
         attention_dropout_rate: Float, on the attention probabilities.
         drop_path_rate: Float, stochastic depth of the last block; it grows linearly from 0.
+        patch_dropout_rate: Float, the share of the patches that an image loses in training, see
+            `PatchDropout`.
         include_preprocessing: Whether the model takes pixels of 0 to 255 and scales them itself.
         channels: Integer C.
         input_tensor: A Keras tensor `(B, H, W, C)` to build on, or None.
@@ -161,6 +165,10 @@ def _encoder(spec, x, dtype):
     for i in range(spec.num_layers):
         if positions[i] is not None:
             x = positions[i](x)
+        if i == 0 and spec.patch_dropout_rate:
+            x = PatchDropout(
+                spec.patch_dropout_rate, spec.prefix_tokens, name="patch_dropout", dtype=dtype
+            )(x)
         if i == 0 and spec.dropout_rate:
             rate, seed = spec.dropout_rate, resolve_seed(None)
             x = keras.layers.Dropout(rate, seed=seed, name="dropout", dtype=dtype)(x)

@@ -26,6 +26,7 @@ class ModelConfig:
         arguments: Further arguments of the constructor, such as `{"pooling": "avg"}`.
         dropout_rate: Float; None is the constructor's own.
         drop_path_rate: Float; None is the constructor's own.
+        patch_dropout_rate: Float; None is the constructor's own.
         regularization: Float, AugReg's one knob for the dropout and the stochastic depth together;
             None leaves them to their own fields.
         trainable: Regular expression of the layers that are trained, or `"all"`; `"probe"` trains
@@ -40,6 +41,7 @@ class ModelConfig:
     arguments: dict = dataclasses.field(default_factory=dict)
     dropout_rate: float | None = None
     drop_path_rate: float | None = None
+    patch_dropout_rate: float | None = None
     regularization: float | None = None
     trainable: str = "all"
     rematerialize: bool = False

@@ -273,9 +273,15 @@ def _from_file(recipe, class_names, engine):
     with engine.alone():  # the file's model is only read
         found = model_from_file(config.weights, config.image_size)[0]
         values = _values(found, Engine())
-    changes = {**_rates(config), "classifier_activation": None, "dtype": recipe.precision}
     fields = {field.name for field in dataclasses.fields(found.spec)}
-    changes = {name: value for name, value in changes.items() if name in fields}
+    rates = _rates(config)
+    if unknown := {name: rate for name, rate in rates.items() if rate and name not in fields}:
+        raise ValueError(
+            f"{config.weights} holds a model of the family {found.spec.family!r}, which does not "
+            f"have these. Received: {', '.join(f'model.{n}={r}' for n, r in unknown.items())}"
+        )
+    rates = {name: rate for name, rate in rates.items() if name in fields}
+    changes = {**rates, "classifier_activation": None, "dtype": recipe.precision}
     names = found.spec.class_names
     same = found.spec.include_top and names == class_names
     changes.update(include_top=True, classes=len(class_names), class_names=class_names)
@@ -289,4 +295,5 @@ def _rates(config):
     rates = {"dropout_rate": config.dropout_rate, "drop_path_rate": config.drop_path_rate}
     if config.regularization is not None:
         rates = dict.fromkeys(rates, config.regularization)
+    rates["patch_dropout_rate"] = config.patch_dropout_rate
     return {name: value for name, value in rates.items() if value is not None}

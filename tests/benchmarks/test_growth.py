@@ -123,9 +123,10 @@ def few_images(monkeypatch):
     found = images.astype("uint8"), labels.astype("int32")
     monkeypatch.setattr(data, "fashion_mnist", lambda split: found)
 
-    def small_model():
+    def small_model(patch_dropout_rate=0.0):
+        sizes, rates = ((28, 28), 14, 1, 2, 16, 32), {"patch_dropout_rate": patch_dropout_rate}
         return keras_vit.VisionTransformer(
-            (28, 28), 14, 1, 2, 16, 32, classes=10, classifier_activation=None, channels=1
+            *sizes, classes=10, classifier_activation=None, channels=1, **rates
         )
 
     monkeypatch.setattr(switches, "small_model", small_model)
@@ -149,8 +150,8 @@ def test_switches_are_compared_with_the_plain_model(fake_workers, monkeypatch, t
     assert list(train["peers"])[1:] == list(switches.TRAINING)
     assert list(forward["peers"])[1:] == list(switches.FORWARD)
     jobs = [worker.job for worker in made if worker.name == "keras_vit"]
-    assert [job["switch"] for job in jobs[1:5]] == [
-        "", "rematerialize", "steps_per_execution", "jit_compile",
+    assert [job["switch"] for job in jobs[1:6]] == [
+        "", "rematerialize", "steps_per_execution", "jit_compile", "patch_dropout",
     ]  # fmt: skip
     assert jobs[1]["dtype"] == "mixed_bfloat16"
     row = "| jax | train | rematerialize | 8.00 | 1.00 ± 0.00 | 1000 | 1.00 |"

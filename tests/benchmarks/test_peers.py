@@ -78,7 +78,7 @@ def test_sixteen_bits(dtype):
     assert np.isfinite(ours.forward().astype("float32")).all()
 
 
-@pytest.mark.parametrize("switch", ["rematerialize", "steps_per_execution", "int8"])
+@pytest.mark.parametrize("switch", ["rematerialize", "steps_per_execution", "int8", "patch_dropout"])
 def test_what_is_switched_on(switch):
     ours = peers.make("keras_vit", dataclasses.replace(JOB, switch=switch))
     if switch == "int8":
@@ -92,6 +92,8 @@ def test_what_is_switched_on(switch):
     assert np.isfinite(ours.train(4))
     blocks = [layer for layer in ours.model.layers if layer.name.startswith("block_")]
     assert all(block.rematerialize == (switch == "rematerialize") for block in blocks)
+    dropped = [layer.rate for layer in ours.model.layers if layer.name == "patch_dropout"]
+    assert dropped == ([0.5] if switch == "patch_dropout" else [])
     assert ours.model.steps_per_execution == (4 if switch == "steps_per_execution" else 1)
 
 

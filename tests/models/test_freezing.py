@@ -7,6 +7,7 @@ import small_models as small
 from small_resnets import bit
 
 import keras_vit
+from keras_vit.models.spec import RATES
 
 LABELS = np.array([1, 0])
 
@@ -48,7 +49,7 @@ def test_an_expression_that_matches_no_layer_is_refused():
 
 
 def test_a_linear_probe_trains_the_head_on_features_of_inference():
-    rates = {"dropout_rate": 0.5, "attention_dropout_rate": 0.5, "drop_path_rate": 0.5}
+    rates = dict.fromkeys(RATES, 0.5)
     variant = small.build(num_layers=2, **rates)
     probe = keras_vit.linear_probe(variant.model)
     assert not probe.compiled

@@ -27,7 +27,12 @@ VIT = {
     "classes": 5,
     "classifier_activation": None,
 }
-RATES = {"dropout_rate": 0.1, "attention_dropout_rate": 0.1, "drop_path_rate": 0.1}
+RATES = {
+    "dropout_rate": 0.1,
+    "attention_dropout_rate": 0.1,
+    "drop_path_rate": 0.1,
+    "patch_dropout_rate": 0.5,
+}
 FAMILIES = {
     "vit": lambda policy: keras_vit.VisionTransformer(**VIT, **RATES, dtype=policy),
     "relative": lambda policy: keras_vit.VisionTransformer(

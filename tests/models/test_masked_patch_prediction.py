@@ -487,6 +487,10 @@ def test_models_that_cannot_be():
     assert "patches of 8 x 8" in error and "(24, 40)" in error
 
 
+def test_patches_that_are_dropped_cannot_be_predicted():
+    assert "patch_dropout_rate=0.5" in error_of({"patch_dropout_rate": 0.5})
+
+
 def test_a_loss_and_metrics_of_the_users():
     model, _ = new_pretraining()
     for argument in ({"loss": "mse"}, {"metrics": ["accuracy"]}):

@@ -111,6 +111,7 @@ BAD = [
     ({"drop_path_rate": -1}, ["`drop_path_rate`", "-1"]),
     ({"drop_path_rate": float("nan")}, ["`drop_path_rate`", "nan"]),
     ({"dropout_rate": "0.1"}, ["`dropout_rate`", "'0.1'"]),
+    ({"patch_dropout_rate": 1.0}, ["`patch_dropout_rate`", "1.0"]),
     # Numbers and flags.
     ({"layer_norm_epsilon": 0}, ["`layer_norm_epsilon`", "positive"]),
     ({"layer_scale": "small"}, ["`layer_scale`", "'small'"]),
@@ -126,6 +127,14 @@ BAD = [
     (
         {"position_embedding": "relative", "position_injection": "shared"},
         ["'relative'", "position_injection='shared'"],
+    ),
+    (
+        {"position_embedding": "relative", "patch_dropout_rate": 0.5},
+        ["added once", "patch_dropout_rate=0.5", "'relative'"],
+    ),
+    (
+        {"position_injection": "every_layer", "patch_dropout_rate": 0.5},
+        ["added once", "position_injection='every_layer'"],
     ),
     (
         {"position_embedding": "none", "position_injection": "every_layer"},
@@ -239,13 +248,13 @@ def test_a_spec_cannot_be_changed():
 # --- Through JSON and files --------------------------------------------------------------------
 
 
-# Fields of hybrids, which do not go together with all the others.
-HYBRID = {"resnet", "resnet_width", "folded"}
+# Fields that do not go together with all the others.
+APART = {"resnet", "resnet_width", "folded", "patch_dropout_rate"}
 
 
 def test_changed_changes_every_field():
     fields = {field.name: field.default for field in dataclasses.fields(ViTSpec)}
-    assert fields.keys() - HYBRID == CHANGED.keys()
+    assert fields.keys() - APART == CHANGED.keys()
     default = {**fields, **SIZES}
     for name in CHANGED.keys() - {"include_top"}:  # without a top there is little else to change
         assert CHANGED[name] != default[name], name
@@ -261,7 +270,7 @@ def test_every_field_survives_json():
 def test_every_argument_of_the_builder_survives_the_models_config():
     arguments = inspect.signature(VisionTransformer).parameters.keys()
     fields = {name: value for name, value in CHANGED.items() if name in arguments}
-    assert arguments - fields.keys() - HYBRID == {"input_tensor", "name"}
+    assert arguments - fields.keys() - APART == {"input_tensor", "name"}
     model = VisionTransformer(**fields, name="changed")
     again = keras_vit.ImageModel.from_config(json.loads(json.dumps(model.get_config())))
     assert again.spec == model.spec

@@ -12,6 +12,7 @@ from reference_vit import forward, make_spec, random_images, random_weights
 from small_models import VARIANTS, assert_close, build, call, expected, expected_output, numpy
 
 from keras_vit import VisionTransformer
+from keras_vit.layers import EncoderBlock
 
 BACKEND = keras.backend.backend()
 
@@ -123,6 +124,25 @@ def test_rates_grow_linearly_over_the_blocks():
     assert model.get_layer("dropout").rate == 0.1
     only = build(num_layers=1, drop_path_rate=0.4).model
     assert only.get_layer("block_0").drop_path_rate == 0.0
+
+
+def test_patch_dropout_gives_the_blocks_fewer_tokens_in_training(monkeypatch):
+    seen, block_forward = [], EncoderBlock._forward
+
+    def watched(self, tokens, training):
+        seen.append(tokens.shape[1])
+        return block_forward(self, tokens, training)
+
+    model = build(num_layers=1, num_registers=2, patch_dropout_rate=0.4)
+    images, model = model.images, model.model
+    monkeypatch.setattr(EncoderBlock, "_forward", watched)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(images, np.array([1, 0]), verbose=0)
+    # Of 15 patches 9, and 3 in front. Keras may first ask for shapes as in inference.
+    assert 3 + 9 in seen and set(seen) <= {3 + 9, 3 + 15}
+    seen.clear()
+    model.predict(images, verbose=0)
+    assert set(seen) == {3 + 15}
 
 
 def test_dropout_acts_in_training_only():
