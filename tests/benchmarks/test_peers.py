@@ -78,7 +78,10 @@ def test_sixteen_bits(dtype):
     assert np.isfinite(ours.forward().astype("float32")).all()
 
 
-@pytest.mark.parametrize("switch", ["rematerialize", "steps_per_execution", "int8", "patch_dropout"])
+SWITCHES = ["rematerialize", "steps_per_execution", "int8", "patch_dropout"]
+
+
+@pytest.mark.parametrize("switch", SWITCHES)
 def test_what_is_switched_on(switch):
     ours = peers.make("keras_vit", dataclasses.replace(JOB, switch=switch))
     if switch == "int8":
