@@ -65,6 +65,8 @@ def _package():
 
 def _apply(layer, image):
     """Runs a layer on one image of 0..255."""
-    result = layer(tf.cast(image, "float32"), training=True)
+    # The layers branch on tensors, for which they need AutoGraph, and data sets are built without.
+    converted = tf.function(lambda image: layer(image, training=True), autograph=True)
+    result = converted(tf.cast(image, "float32"))
     result = tf.cast(tf.clip_by_value(tf.round(result), 0.0, 255.0), "uint8")
     return tf.ensure_shape(result, (*result.shape[:2], image.shape[-1]))
