@@ -16,7 +16,7 @@ from pipelines.sources.model_labels import with_labels_of
 from pipelines.sources.source import Source
 from pipelines.sources.splits import fraction as take_fraction
 from pipelines.sources.splits import hold_out
-from pipelines.sources.stream import RecordStream
+from pipelines.sources.stream import in_memory
 
 HELD_OUT = 0.1  # of each class, where a source has no validation images of its own
 CACHE = 2**31
@@ -130,7 +130,6 @@ def evaluation_data(source, spec, batch_size, targets, distribute=None):
             f"The images of {source.name} are of several classes, and those trained on of one: "
             "pass `one_hot=True`, and a loss that takes such labels."
         )
-    checks.positive_integer(batch_size, "batch_size")
     rows = -(-source.count // batch_size) * batch_size
     order = Order(rows, batch_size, 0, *_hosts(distribute, batch_size))
     return EvaluationData(_rows(source, order), targets, spec).batches()
@@ -153,7 +152,7 @@ def _spec(model):
 
 def _parts(source, validation, spec, class_names, cache, split_seed):
     """Training and validation source with the same classes; None for no validation."""
-    train = _cached(open_source(source, "train", class_names), cache)
+    train = in_memory(open_source(source, "train", class_names), cache)
     if class_names is None:
         train = with_labels_of(spec, train)
     names = train.class_names
@@ -162,11 +161,11 @@ def _parts(source, validation, spec, class_names, cache, split_seed):
     if validation is None:
         own = open_source(source, "validation", names)
         if own is not None:
-            return train, _cached(own, cache)
+            return train, in_memory(own, cache)
         return hold_out(train, HELD_OUT, split_seed)
     if isinstance(validation, (int, float)):
         return hold_out(train, validation, split_seed)
-    return train, _cached(_validation(validation, names), cache)
+    return train, in_memory(_validation(validation, names), cache)
 
 
 def _validation(validation, names):
@@ -175,20 +174,10 @@ def _validation(validation, names):
     return open_source(validation, "train", names) if own is None else own
 
 
-def _cached(source, cache):
-    small = isinstance(source, RecordStream) and source.size <= cache
-    return source.in_memory() if small else source
-
-
 def _whole(source, on_bad_image, spec):
     """The source; without its bad images if they shall be skipped."""
     if source is None or on_bad_image == "raise":
         return source
-    if not isinstance(source, Source):
-        raise ValueError(
-            f"on_bad_image='skip' needs random access. {source.name} is larger than `cache`; "
-            "`keras-vit prepare` writes records whose images are all good."
-        )
     good, bad = bad_images.without_bad_images(source, spec.channels)
     if bad:
         warnings.warn(bad_images.summary(bad, source), stacklevel=4)

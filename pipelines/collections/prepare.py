@@ -193,8 +193,7 @@ def _bad(source, number):
     if isinstance(source, Source):
         return bad_images.why_bad(source, number, 3)
     data, _ = next(source.records().skip(number).as_numpy_iterator())
-    origin = f"record {number} of {source.name}"
-    return bad_images.BadImage(number, origin, bad_images.reason_of(data, 3))
+    return bad_images.BadImage(number, source.origin(number), bad_images.reason_of(data, 3))
 
 
 def _example(data, label, source, number):

@@ -15,7 +15,7 @@ from pipelines.feed.targets import INDEX, Targets, check_classes
 from pipelines.loading import evaluation_data
 from pipelines.sources.grammar import open_source
 from pipelines.sources.model_labels import with_labels_of
-from pipelines.sources.stream import RecordStream
+from pipelines.sources.stream import in_memory
 
 BINS = 15  # of the calibration error
 SMALLEST = 1e-12  # probabilities below count as this in the loss
@@ -99,8 +99,7 @@ def open_labelled(data, split="validation"):
     source = open_source(data, split)
     if source is None:
         source = open_source(data, "train")
-    if isinstance(source, RecordStream):
-        source = source.in_memory()
+    source = in_memory(source)
     if source.multi_label:
         raise ValueError(f"`evaluate` needs one class an image. Received: {source.name}")
     return source

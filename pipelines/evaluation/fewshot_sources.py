@@ -3,7 +3,7 @@
 from pipelines.evaluation.features import cached_features
 from pipelines.evaluation.fewshot import SEEDS, SHOTS, few_shot_accuracy
 from pipelines.sources.grammar import open_source
-from pipelines.sources.stream import RecordStream
+from pipelines.sources.stream import in_memory
 
 
 def few_shot(
@@ -39,7 +39,7 @@ def few_shot(
 
     >>> few_shot(model, "tfds:cifar100", shots=(5,))
     """
-    train = _random_access(open_source(data, "train"))
+    train = in_memory(open_source(data, "train"))
     if test is None:
         tested = open_source(data, "validation", train.class_names)
     else:
@@ -49,7 +49,7 @@ def few_shot(
             "There are no test images: the source has no validation part. Name them by `test`. "
             f"Received: data={data!r}"
         )
-    tested = _random_access(tested)
+    tested = in_memory(tested)
     if train.multi_label or tested.multi_label:
         raise ValueError(f"Few-shot accuracy needs one class an image. Received: {train.name}")
     parts = [
@@ -65,7 +65,3 @@ def few_shot(
         seeds=tuple(seeds),
         dtype=dtype,
     )
-
-
-def _random_access(source):
-    return source.in_memory() if isinstance(source, RecordStream) else source

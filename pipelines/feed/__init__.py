@@ -7,6 +7,7 @@ in_sequence.py    rows of batches from a `RecordStream`
 views.py          one image as the model is trained or evaluated on it
 targets.py        labels as the loss needs them
 batches.py        rows to batches, and what happens at a bad image
+attempts.py       what may fail, with something to take its place
 training.py       endless or in passes, shuffled and augmented
 evaluation.py     every image once, the last batch filled up with rows of weight zero
 bad_images.py     finding and naming images that cannot be decoded

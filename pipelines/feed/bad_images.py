@@ -5,7 +5,9 @@ import dataclasses
 import numpy as np
 
 from pipelines._tensorflow import tf
+from pipelines.feed.attempts import attempt
 from pipelines.images.decoding import decode, fault, tensorflow_reason
+from pipelines.sources.stream import RecordStream
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,13 +32,15 @@ def find(source, channels=3, progress=None):
     """Decodes all images of a source, in parallel, and returns those that cannot be.
 
     Args:
-        source: A `Source`.
+        source: A `Source` or `RecordStream`.
         channels: 3 or 1.
         progress: Function that is called with the number of images read so far, or None.
 
     Returns:
         List of `BadImage`.
     """
+    if isinstance(source, RecordStream):
+        return _find_in_sequence(source, channels, progress)
     if not source.encoded:
         return []
 
@@ -53,6 +57,26 @@ def find(source, channels=3, progress=None):
         if progress is not None:
             progress(number + 1)
     return [why_bad(source, int(number), channels) for number in np.flatnonzero(~good)]
+
+
+def _find_in_sequence(stream, channels, progress):
+    """As `find`; the reasons are found in the same pass, which gives only bad images' bytes."""
+
+    def judged(data, label):
+        # Reading its size keeps the decoding from being left out.
+        good = attempt(
+            lambda data: tf.size(decode(data, channels)) >= 0, lambda: tf.constant(False), data
+        )
+        return good, tf.where(good, "", data)
+
+    bad = []
+    for number, (good, data) in enumerate(stream.each(judged)):
+        if not good:
+            reason = reason_of(data, channels)
+            bad.append(BadImage(number, stream.origin(number), reason))
+        if progress is not None:
+            progress(number + 1)
+    return bad
 
 
 def without_bad_images(source, channels=3):

@@ -3,6 +3,7 @@
 import functools
 
 from pipelines._tensorflow import tf
+from pipelines.feed.attempts import attempt
 from pipelines.feed.random_access import NOWHERE
 
 # For what builds data sets: without AutoGraph, which nothing here needs, they are built faster.
@@ -47,29 +48,18 @@ def batched(rows, example, order, explain, rows_can_fail):
         return step + 1, (step, firsts[0], images, targets, valid)
 
     if rows_can_fail:
-        one = functools.partial(_alone, of_row)
+
+        def one(position, first, valid, *payload):
+            place, no = tf.fill((), tf.cast(NOWHERE, "int64")), tf.constant(False)
+            nowhere = functools.partial(of_row, place, first, no, *payload)
+            return attempt(of_row, nowhere, position, first, valid, *payload)
+
         examples = rows.map(one, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     else:
         examples = rows.map(of_row, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         examples = examples.ignore_errors()
     batches = examples.batch(order.local_batch_size, drop_remainder=True)
     return batches.scan(tf.constant(-1, "int64"), check)
-
-
-def _alone(of_row, *row):
-    """`of_row(*row)`; where that fails, the same of a row that stands nowhere.
-
-    To ignore the errors of all rows together would ignore those of a damaged file too, which come
-    again and again.
-    """
-
-    def nowhere():
-        position, first, valid, *payload = row
-        return of_row(tf.fill((), tf.cast(NOWHERE, "int64")), first, tf.constant(False), *payload)
-
-    made = tf.data.Dataset.from_tensors(row).map(of_row).ignore_errors()
-    instead = tf.data.Dataset.from_tensors(0).map(lambda _: nowhere())
-    return made.concatenate(instead).take(1).get_single_element()
 
 
 def example_or_nothing(valid, real, spec, targets):

@@ -1,6 +1,7 @@
 """Rows of batches from a stream of records: bytes and labels, read one after the other.
 
-A row is `(position, first step, valid, data, label)`. What is not needed is skipped encoded.
+A row is `(position, first step, valid, number, data, label)`; the number is the record's in the
+stream. What is not needed is skipped encoded.
 """
 
 import dataclasses
@@ -28,15 +29,15 @@ class InSequence:
     def evaluation_rows(self, steps):
         """As of `RandomAccess`."""
         zero = tf.constant(0, "int64")
-        records = self._of_host(self.source.records().take(self.source.count).enumerate())
-        rows = records.map(lambda position, record: (position, zero, True, *record))
+        rows = self._of_host(self._numbered().take(self.source.count).enumerate())
+        rows = rows.map(lambda position, record: (position, zero, True, *record))
         padding = tf.data.Dataset.range(self.source.count, steps * self.order.batch_size)
         padding = self._of_host(tf.data.Dataset.zip(padding, padding))
         nothing = self._nothing()
         padding = padding.map(lambda position, _: (position, zero, False, *nothing))
         return self._end(rows.concatenate(padding), zero)
 
-    def read(self, data, label):
+    def read(self, number, data, label):
         """`(data, label)` of a row."""
         return data, self.source.checked(label)
 
@@ -48,12 +49,11 @@ class InSequence:
         else:
             rows = self.evaluation_rows(1)
         payload = next((row[3:] for row in rows if int(row[0]) == position), None)
-        if payload is None or not payload[0].numpy():
+        if payload is None:
             raise ValueError(f"{self.source.name} ends before its {self.source.count} images.")
-        data = payload[0].numpy()
-        origin = f"A record of {self.source.name} with {len(data)} bytes"
+        number, data = int(payload[0]), payload[1].numpy()
         reason = bad_images.reason_of(data, channels)
-        return bad_images.BadImage(position, origin, reason), payload
+        return bad_images.BadImage(number, self.source.origin(number), reason), payload
 
     def _pass(self, first, steps):
         epoch_rows = self.order.steps_per_epoch * self.order.batch_size
@@ -61,8 +61,7 @@ class InSequence:
 
         def epoch(number):
             seed = self.order.epoch_seed(number)
-            records = self.source.records()
-            records = records.shuffle(buffer, seed, reshuffle_each_iteration=False)
+            records = self._numbered().shuffle(buffer, seed, reshuffle_each_iteration=False)
             return self._of_host(records.take(epoch_rows).enumerate(number * epoch_rows))
 
         start, local = first // self.order.steps_per_epoch, self.order.local_batch_size
@@ -80,8 +79,12 @@ class InSequence:
         size = max(self.source.size // self.source.count, 1)
         return min(max(BUFFER_BYTES // size, 1), self.source.count)
 
+    def _numbered(self):
+        records = self.source.records().enumerate()
+        return records.map(lambda number, record: (number, *record))
+
     def _nothing(self):
-        return [tf.zeros(spec.shape, spec.dtype) for spec in self.source.records().element_spec]
+        return [tf.zeros(spec.shape, spec.dtype) for spec in self._numbered().element_spec]
 
     def _end(self, rows, first):
         """The rows and, behind them, a batch of rows that stand nowhere."""

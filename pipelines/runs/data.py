@@ -6,7 +6,7 @@ from pipelines.augment import augmentation
 from pipelines.loading import CACHE, load
 from pipelines.sources.grammar import open_source
 from pipelines.sources.splits import fraction, hold_out
-from pipelines.sources.stream import RecordStream
+from pipelines.sources.stream import in_memory
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -89,15 +89,11 @@ def open_data(recipe):
             "This recipe has no data of its own. Give them, for example --data photos/ or "
             "--data tfds:NAME. Received: data.source=None"
         )
-    train = _in_memory(open_source(config.source, "train"))
+    train = in_memory(open_source(config.source, "train"), CACHE)
     validation = None
     if not config.dev:
-        validation = _in_memory(open_source(config.source, "validation", train.class_names))
+        validation = open_source(config.source, "validation", train.class_names)
+        validation = in_memory(validation, CACHE)
     if validation is None and config.validation:
         train, validation = hold_out(train, config.validation)
     return RunData(fraction(train, config.fraction), validation, recipe)
-
-
-def _in_memory(source):
-    small = isinstance(source, RecordStream) and source.size <= CACHE
-    return source.in_memory() if small else source

@@ -59,6 +59,13 @@ class Source:
         """Whether an image may be of several classes."""
         return np.ndim(self.labels) == 2
 
+    @property
+    def groups(self):
+        """Integers `(n,)`: the same for images of the same class or, of several, classes."""
+        if not self.multi_label:
+            return self.labels
+        return np.unique(self.labels, axis=0, return_inverse=True)[1].reshape(-1)
+
     def take(self, indices):
         """A source of some of the images.
 

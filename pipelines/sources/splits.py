@@ -2,7 +2,8 @@
 
 Which part an image falls into follows from its own name and a seed, class by class: the same on
 every host and in every run, whatever the order of the images, and the seed of training has no say.
-Of a stream, which knows its labels only when it is read, parts are drawn over all classes together.
+A stream is read once for it, whole and without decoding, since its labels are in its records; its
+parts are those that it would have in memory.
 """
 
 import hashlib
@@ -10,7 +11,6 @@ import hashlib
 import numpy as np
 
 from keras_vit.layers import checks
-from pipelines.sources.stream import RecordStream
 
 
 def hold_out(source, share, seed=0):
@@ -69,14 +69,7 @@ def fraction(source, share, seed=0):
 
 def _by_class(source, salt):
     """For each class the numbers of its images, in an order that follows from their names."""
-    if isinstance(source, RecordStream):  # whose labels are not known before it is read
-        return [np.argsort(_keys(source.count, str, salt))]
-    keys = _keys(source.count, source.key, salt)
-    if source.multi_label:  # those of the same classes together
-        _, groups = np.unique(source.labels, axis=0, return_inverse=True)
-        groups = groups.reshape(-1)
-    else:
-        groups = source.labels
+    keys, groups = _keys(source.count, source.key, salt), source.groups
     order = np.lexsort((keys, groups))
     borders = np.flatnonzero(np.diff(groups[order])) + 1
     return np.split(order, borders)

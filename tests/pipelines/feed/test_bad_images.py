@@ -1,5 +1,7 @@
 """Images that cannot be decoded: named, or skipped and counted, and never passed over."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from pipelines._tensorflow import tf
 from pipelines.augment import Augment
 from pipelines.feed import bad_images
 from pipelines.sources import open_source
+from pipelines.sources.records import IMAGE, LABEL
 
 pytestmark = once
 
@@ -69,7 +72,7 @@ def test_a_stream_names_what_it_can(tmp_path):
                 writer.write(data)
     train, validation = load(f"records:{tmp_path}/r", cache=0, validation=f"records:{tmp_path}/r")
     for dataset in (train, validation):
-        with pytest.raises(tf.errors.InvalidArgumentError, match="A record of records:.*damaged"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="record . of records:.*damaged"):
             read(dataset)
 
 
@@ -132,6 +135,71 @@ def test_skipped_images_are_counted_listed_and_gone(photos):
     with pytest.warns(UserWarning, match="Skipped 3 of 10"):
         _, validation = load(photos, validation=photos, on_bad_image="skip")
     assert sorted(read(validation)) == [0, 1, 3, 4, 6, 11, 12, 13]  # and one row of padding
+
+
+def write_records(path, images):
+    """A file of `(label, bytes)`, whatever these are."""
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for label, data in images:
+            features = {
+                IMAGE: tf.train.Feature(bytes_list=tf.train.BytesList(value=[data])),
+                LABEL: tf.train.Feature(int64_list=tf.train.Int64List(value=[label])),
+            }
+            example = tf.train.Example(features=tf.train.Features(feature=features))
+            writer.write(example.SerializeToString())
+
+
+@pytest.fixture
+def stream(tmp_path):
+    """The records of ten images, of which the numbers 1, 4 and 9 cannot be decoded."""
+    images = [(number % 2, flat(number + 1)) for number in range(10)]
+    images[1], images[4], images[9] = (1, b""), (0, flat(5)[:40]), (1, b"<html>")
+    write_records(tmp_path / "r", images)
+    return f"records:{tmp_path}/r"
+
+
+@pytest.mark.parametrize("cache", [0, 2**31])
+def test_skipped_records_are_counted_listed_and_gone(stream, cache):
+    listed = (
+        "Skipped 3 of 10 .*: record 1 of records:.* is empty .* record 4 of .* "
+        "record 9 of .* is not an image"
+    )
+    with pytest.warns(UserWarning, match=listed):
+        train, _ = load(stream, 7, on_bad_image="skip", cache=cache)
+    for _ in range(2):
+        assert sorted(read(train)) == [1, 3, 4, 6, 7, 8, 9]
+    with pytest.warns(UserWarning, match=listed):
+        _, validation = load(stream, 2, validation=stream, on_bad_image="skip", cache=cache)
+    assert read(validation) == [1, 3, 4, 6, 7, 8, 9, 0]  # and one row of padding
+
+
+def test_records_keep_their_numbers_in_parts(stream):
+    with pytest.warns(UserWarning) as warned:
+        train, validation = load(stream, 1, validation=0.4, on_bad_image="skip", cache=0)
+    named = [set(re.findall(r"record (\d) of", str(warning.message))) for warning in warned]
+    assert set().union(*named) == {"1", "4", "9"} and sum(map(len, named)) == 3
+    assert sorted(read(train) + read(validation)) == [1, 3, 4, 6, 7, 8, 9]
+
+
+def test_records_that_cannot_be_decoded_are_named_when_they_are_met(stream):
+    _, validation = load(stream, 2, validation=stream, cache=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="record 1 of records:.* is empty"):
+        read(validation)
+
+
+def test_no_record_left_is_an_error(tmp_path):
+    write_records(tmp_path / "r", [(0, b"one"), (1, b"")])
+    with pytest.raises(ValueError, match="No image of .* can be decoded. record 0 .* record 1 "):
+        load(f"records:{tmp_path}/r", 1, on_bad_image="skip", cache=0)
+
+
+@pytest.mark.parametrize("cache", [0, 2**31])
+def test_a_damaged_file_is_not_skipped(stream, tmp_path, cache):
+    whole = bytearray((tmp_path / "r").read_bytes())
+    whole[len(whole) // 2] ^= 1
+    (tmp_path / "r").write_bytes(whole)
+    with pytest.raises(ValueError, match="records:.* cannot be read: corrupted record"):
+        load(stream, on_bad_image="skip", cache=cache, class_names=["a", "b"])
 
 
 def test_nothing_left_is_an_error(tmp_path):

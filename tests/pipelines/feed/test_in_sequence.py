@@ -1,5 +1,7 @@
 """Streams that are too large for memory: shuffled by a buffer, and still to be gone on with."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -9,8 +11,10 @@ from image_files import model_of, place, values, write_folder
 from tf_data import once
 
 import pipelines
+from pipelines._tensorflow import tf
 from pipelines.collections.prepare import prepare
 from pipelines.sources import open_source
+from pipelines.sources.splits import fraction, hold_out
 
 pytestmark = once
 
@@ -81,13 +85,73 @@ def test_evaluation_has_every_record_once(stream):
         assert sorted(seen) == VALUES
 
 
-def test_a_share_is_held_out_by_position(stream):
-    train, validation = load(stream, validation=0.2, batch_size=1)
-    used = {value for images, _ in read(train) for value in values(images)}
-    held = {value for images, *_ in read(validation) for value in values(images)}
-    assert len(train) == 15 and len(held) == 4 and used | held == set(VALUES)
+def all_values(dataset):
+    return sorted(value for images, *_ in read(dataset) for value in values(images))
 
 
-def test_skipping_needs_random_access(stream):
-    with pytest.raises(ValueError, match="needs random access.*larger than `cache`"):
-        load(stream, on_bad_image="skip")
+@pytest.mark.parametrize("arguments", [{}, {"fraction": 0.5}, {"split_seed": 3}])
+def test_parts_are_by_class_and_those_of_records_in_memory(stream, arguments):
+    arguments = {"batch_size": 1, "validation": 0.2, **arguments}
+    train, validation = (all_values(part) for part in load(stream, **arguments))
+    assert (train, validation) == tuple(
+        all_values(part) for part in load(stream, cache=2**31, **arguments)
+    )
+    # A fifth of 11 and of 8 images; then all of the others or half of them, 9 / 2 being rounded to
+    # the even number.
+    assert np.bincount(np.array(validation) > 20).tolist() == [2, 2]
+    rest = [4, 3] if "fraction" in arguments else [9, 6]
+    assert np.bincount(np.array(train) > 20).tolist() == rest
+    assert not set(train) & set(validation) and set(train + validation) <= set(VALUES)
+
+
+def test_hosts_hold_out_the_same_and_share_the_rest(stream):
+    whole = [all_values(part) for part in load(stream, batch_size=3, validation=0.2)]
+    parts = [load(stream, batch_size=3, validation=0.2, distribute=place(i, 3)) for i in range(3)]
+    train = sorted(value for part, _ in parts for value in all_values(part))
+    held = sorted(value for _, part in parts for value in all_values(part) if value)
+    assert train == whole[0] and held == [value for value in whole[1] if value]
+
+
+def test_labels_are_read_once_and_without_decoding(stream):
+    opened, read = open_source(stream), []
+
+    def unreadable(image, label):
+        counted = tf.numpy_function(lambda label: read.append(label) or label, [label], tf.int64)
+        return tf.constant(b"no image"), tf.ensure_shape(counted, ())
+
+    whole = dataclasses.replace(opened, records=lambda: opened.records().map(unreadable))
+    parts = [fraction(part, 0.5) for part in hold_out(whole, 0.2)]
+    assert [part.count for part in parts] == [7, 2]
+    assert sorted(read) == [0] * 11 + [1] * 8
+
+
+def test_a_label_of_no_class_is_found_before_training(stream):
+    opened = dataclasses.replace(open_source(stream), class_names=("a",))
+    with pytest.raises(ValueError, match="Label 1 at index .* is of no class"):
+        hold_out(opened, 0.2)
+
+
+def test_images_of_the_same_classes_are_held_out_together(tmp_path):
+    labels = np.repeat([[1, 0, 0], [1, 1, 0], [0, 0, 1]], [10, 20, 5], axis=0).astype("float32")
+    source = open_source((np.zeros((35, 5, 7, 3), "uint8"), labels))
+    prepare(source, tmp_path / "r", 2, progress=False)
+    stream = open_source(f"records:{tmp_path}/r")
+    train, held = hold_out(stream, 0.2)
+    for part, count in [(train, [8, 16, 4]), (held, [2, 4, 1])]:
+        found = np.array([label for (label,) in part.each(lambda image, label: (label,))])
+        sets, counts = np.unique(found, axis=0, return_counts=True)
+        assert sets.tolist() == [[0, 0, 1], [1, 0, 0], [1, 1, 0]]
+        assert counts.tolist() == [count[2], count[0], count[1]]
+    assert sorted(train.groups.tolist()) == sorted(stream.groups[train.numbers].tolist())
+
+
+def test_parts_of_parts_and_new_names_keep_numbers_and_labels(stream):
+    opened = open_source(stream)
+    part = opened.take(range(3, 15)).take([0, 2, 11]).relabel(["b", "a"])
+    expected = opened.in_memory().take([3, 5, 14]).relabel(["b", "a"])
+    assert part.count == 3 and part.numbers.tolist() == [3, 5, 14]
+    assert [part.key(i) for i in range(3)] == [expected.key(i) for i in range(3)]
+    assert part.origin(2) == expected.origin(2) == f"record 14 of {stream}"
+    found = list(part.each(lambda image, label: (image, label)))
+    assert [int(label) for _, label in found] == expected.labels.tolist()
+    assert [image for image, _ in found] == [expected.read(i).numpy() for i in range(3)]
