@@ -177,6 +177,12 @@ def memory(pid):
     return now, most
 
 
+def anonymous(pid):
+    """The part of a process's resident memory that is no file's, in MiB."""
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssAnon:")) / 1024
+
+
 def machine():
     """What the numbers were measured on."""
     names = [

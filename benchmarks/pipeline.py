@@ -6,7 +6,9 @@ JPEGs of 500 x 375 pixels and of 12 megapixels are made from the photographs of 
 folder for each class. Each contender has a process of its own, and they take turns. torchvision is
 measured where it is installed; `--torchvision-python` names an interpreter that has it.
 
-Whether memory stays flat: `python benchmarks/pipeline.py --contenders keras_vit --rounds 50`.
+    python benchmarks/pipeline.py --memory --out benchmarks/results
+
+tells instead how much memory our training data hold after each of several epochs.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import tempfile
 import time
 
 import measure
+import pipeline_memory
 
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -26,6 +29,7 @@ OURS = "keras_vit"
 BARE = "decode_and_crop alone"
 # Width, height, how many files, images of a batch, and batches of a turn.
 SIZES = {"500x375": (500, 375, 512, 64, 20), "12 megapixels": (4032, 3024, 24, 16, 4)}
+FOLLOWED = 2048  # files of the first size whose memory is followed: far more decoded than encoded
 
 
 # --- The images ---------------------------------------------------------------------------------
@@ -121,6 +125,9 @@ def keras_directory(folder, batch_size):
 def torchvision_folder(folder, batch_size):
     """torchvision's ImageFolder and DataLoader with two workers, to uint8 batches."""
     import torch
+    from peers import torchvision_alone
+
+    torchvision_alone.declare_operators()
     from torchvision import transforms
     from torchvision.datasets import ImageFolder
 
@@ -269,6 +276,8 @@ def parse(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", help="folder for pipeline.json and pipeline.md")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--memory", action="store_true", help="memory over epochs, instead")
+    parser.add_argument("--epochs", type=int, default=10, help="with --memory")
     parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=list(CONTENDERS))
     parser.add_argument("--share", type=float, default=1.0, help="of the images of a turn")
@@ -279,10 +288,28 @@ def parse(argv=None):
     return parser.parse_args(argv)
 
 
+def follow_memory(options):
+    """What `--memory` does."""
+    size = next(iter(SIZES))
+    results = {"machine": measure.machine(), "size": size, "epochs": options.epochs}
+    with tempfile.TemporaryDirectory() as root:
+        folder = pathlib.Path(root, "images")
+        count = max(int(FOLLOWED * options.share), pipeline_memory.BATCH_SIZE)
+        make_images(folder, *SIZES[size][:2], count)
+        results["collection"] = pipeline_memory.collection(folder)
+        results["sources"] = pipeline_memory.follow(folder, IMAGE_SIZE, options.epochs)
+    text = pipeline_memory.report(results)
+    print(text)
+    if options.out:
+        measure.write(options.out, "pipeline_memory", results, text)
+
+
 def main(argv=None):
     options = parse(argv)
     if options.worker:
         return serve(options.worker, options.folder, options.batch_size)
+    if options.memory:
+        return follow_memory(options)
     results = {"machine": measure.machine(), "rounds": options.rounds, "sizes": {}}
     for size in options.sizes:
         width, height, files, batch_size, batches = SIZES[size]

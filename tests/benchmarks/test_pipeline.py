@@ -1,5 +1,6 @@
 """The benchmark of the input pipeline: its images, its turns and its report; never its times."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ pytest.importorskip("PIL")
 
 import measure
 import pipeline
+import pipeline_memory
 from PIL import Image
 
 FOLDER = Path(measure.__file__).parent
@@ -106,3 +108,45 @@ def test_the_report_has_ratios_and_reasons():
     text = pipeline.report(results)
     assert "| slow | 100 | 10 % | 1.00 | 9 | 5 to 6 | 3.00 x |" in text
     assert "left out: ModuleNotFoundError: no such thing" in text
+
+
+def test_memory_of_this_process_has_an_anonymous_part():
+    held = np.ones(2**24)  # 128 MiB, written to
+    resident, peak = measure.memory(os.getpid())
+    assert held.nbytes / 2**20 < measure.anonymous(os.getpid()) < resident <= peak
+
+
+def test_the_sizes_of_a_collection_by_hand(tmp_path):
+    pipeline.make_images(tmp_path, 190, 130, 5)
+    found = pipeline_memory.collection(tmp_path)
+    sizes = [path.stat().st_size for path in tmp_path.rglob("*.jpg")]
+    assert found["images"] == 5
+    assert found["encoded"] * 2**20 == sum(sizes)
+    assert found["decoded"] * 2**20 == 5 * 190 * 130 * 3
+
+
+def test_the_report_of_memory_by_hand():
+    def reading(anonymous):
+        return {"images": 2048, "anonymous": anonymous, "resident": 900.0, "peak": 2 * anonymous}
+
+    readings = [reading(float(value)) for value in (100, 300, 310, 305, 306)]
+    results = {
+        "machine": measure.machine(),
+        "size": "500x375",
+        "epochs": 4,
+        "collection": {"images": 2048, "encoded": 150.4, "decoded": 1098.6},
+        "sources": {
+            pipeline_memory.FOLDER: {"failure": None, "readings": readings},
+            pipeline_memory.HELD: {"failure": None, "readings": readings[:2]},
+            pipeline_memory.STREAM: {"failure": "ValueError: no", "readings": readings[:1]},
+        },
+    }
+    text = pipeline_memory.report(results)
+    assert "2,048 JPEGs of 500x375 pixels: 150 MiB encoded, 1099 MiB decoded." in text
+    assert "of 4 epochs." in text
+    # 306 - 100; (306 - 300) in the three epochs after the first.
+    assert "| folder | 0 | 100 | 300 | 310 | 306 | 206 | +2.0 | 620 |" in text
+    assert "| records, held | 150 | 100 | 300 | 300 | 300 | 200 | +0.0 | 600 |" in text
+    assert "| records, stream | failed: ValueError: no |" in text
+    assert pipeline_memory.may_wait(pipeline_memory.STREAM, 150.4) == 32
+    assert pipeline_memory.may_wait(pipeline_memory.STREAM, 15.5) == 15.5
