@@ -72,6 +72,16 @@ def add_weights_argument(parser):
     )
 
 
+def add_classes_argument(parser):
+    """The option `--classes-file` of a command."""
+    parser.add_argument(
+        "--classes-file",
+        metavar="FILE",
+        help="names of the classes in the order of the model's outputs, one a line or JSON, for a "
+        "model that has none",
+    )
+
+
 def size(text):
     """`"224"` or `"384x512"`, height first, as `(height, width)`; for `type=` of an option."""
     sides = text.lower().split("x")
