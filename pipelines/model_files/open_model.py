@@ -80,11 +80,3 @@ def add_classes_argument(parser):
         help="names of the classes in the order of the model's outputs, one a line or JSON, for a "
         "model that has none",
     )
-
-
-def size(text):
-    """`"224"` or `"384x512"`, height first, as `(height, width)`; for `type=` of an option."""
-    sides = text.lower().split("x")
-    if len(sides) > 2 or not all(side.isdigit() and int(side) for side in sides):
-        raise ValueError(text)  # argparse makes a sentence of it
-    return int(sides[0]), int(sides[-1])
