@@ -8,6 +8,7 @@ of every variable, `sharded_state.py` has its place.
 
 import contextlib
 import json
+import tokenize
 import zipfile
 import zlib
 
@@ -18,7 +19,9 @@ from pipelines import files
 from pipelines.distribution.engine import Engine
 
 FACTS = "facts"
-DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)  # as zipfile raises it
+# What zipfile, and NumPy's reader of headers, raise of a file in which bytes are wrong or missing.
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, KeyError, ValueError)
+DAMAGE += (SyntaxError, tokenize.TokenError)
 
 
 def save_state(path, model, facts, engine=None):
@@ -47,7 +50,7 @@ def save_state(path, model, facts, engine=None):
 def read_facts(path):
     """The facts that `save_state` was given."""
     with _opened(path) as arrays:
-        return json.loads(arrays[FACTS].tobytes())
+        return json.loads(_array(arrays, FACTS, path).tobytes())
 
 
 def restore_state(path, model):
@@ -57,29 +60,30 @@ def restore_state(path, model):
         ValueError: if the file is of another model, optimizer or backend, or is damaged.
     """
     with _opened(path) as arrays:
-        check_backend(json.loads(arrays[FACTS].tobytes()), path)
+        check_backend(json.loads(_array(arrays, FACTS, path).tobytes()), path)
         variables = dict(variables_of(model))
         check_names({name for name in arrays.files if name != FACTS}, variables, path)
         for name, variable in variables.items():  # one by one: all may be as large as the memory
-            variable.assign(arrays[name].astype(_plain_dtype(variable)))
+            variable.assign(_array(arrays, name, path).astype(_plain_dtype(variable)))
 
 
 @contextlib.contextmanager
 def _opened(path):
-    """The arrays of a state; a damaged file, in whatever way, is said to be one."""
+    """The arrays of a state."""
     with files.open_to_read(path) as file:
         try:
             arrays = np.load(file, allow_pickle=False)
-            damaged = FACTS not in arrays
-        except (*DAMAGE, ValueError):  # NumPy takes what is no archive for a pickle
-            damaged = True
-        if damaged:
-            raise ValueError(_damaged(path))
+        except DAMAGE as error:
+            raise ValueError(_damaged(path)) from error
         with arrays:
-            try:
-                yield arrays
-            except DAMAGE as error:
-                raise ValueError(_damaged(path)) from error
+            yield arrays
+
+
+def _array(arrays, name, path):
+    try:
+        return arrays[name]
+    except DAMAGE as error:
+        raise ValueError(_damaged(path)) from error
 
 
 def _damaged(path):
