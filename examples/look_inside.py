@@ -17,6 +17,7 @@ from PIL import Image
 
 import keras_vit
 from keras_vit import analysis
+from pipelines.sizes import size
 
 PHOTO = pathlib.Path(__file__).parent / "photos" / "chelsea.png"
 
@@ -78,10 +79,9 @@ def parse(arguments):
     parser.add_argument("--weights", help="a file, or the name of published weights")
     parser.add_argument(
         "--image-size",
-        nargs=2,
-        type=int,
+        type=size,
         default=(224, 336),
-        metavar=("HEIGHT", "WIDTH"),
+        metavar="HxW",
         help="multiples of the patch; the default has the shape of the photograph",
     )
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("inside"), help="folder")

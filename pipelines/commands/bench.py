@@ -9,7 +9,7 @@ import json
 import pathlib
 
 from keras_vit.weights.atomic import atomic_write
-from pipelines.model_files.open_model import size
+from pipelines.sizes import size
 
 EXAMPLE = "keras-vit bench --model ViT_S16 --batch 8"
 TASKS = ("forward", "training")

@@ -8,6 +8,8 @@ transparency, several frames, orientation), and images that come twice.
 
 import pathlib
 
+from pipelines.sizes import size
+
 SOURCE_HELP = (
     "a folder, labels.csv, labels.jsonl, arrays.npz, tfds:NAME, records:PATTERN or fashion_mnist"
 )
@@ -32,7 +34,9 @@ def add_arguments(parser):
         help="draw augmented training images there (preview.png)",
     )
     parser.add_argument("--augment", default="none", help="of the preview (default none: AugReg's)")
-    parser.add_argument("--image-size", type=int, nargs=2, default=(224, 224), metavar=("H", "W"))
+    parser.add_argument(
+        "--image-size", type=size, default=(224, 224), metavar="HxW", help="of the preview (224)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="of the preview")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
 

@@ -5,7 +5,8 @@ model) and h5 (.weights.h5).
 """
 
 from pipelines.model_files.convert import FORMATS, convert
-from pipelines.model_files.open_model import size
+from pipelines.model_files.destination import add_overwrite_argument
+from pipelines.sizes import size
 
 EXAMPLE = "keras-vit convert ViT-B_16.npz vit_b16.keras"
 
@@ -23,6 +24,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--source-grid", type=size, metavar="HxW", help="patches of SRC, where it does not tell"
     )
+    add_overwrite_argument(parser)
 
 
 def run(options):
@@ -33,6 +35,7 @@ def run(options):
         model=options.model,
         image_size=options.image_size,
         source_grid=options.source_grid,
+        overwrite=options.overwrite,
     )
     if report is not None:
         print(report)

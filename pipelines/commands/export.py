@@ -5,8 +5,10 @@ JSON. What was written is run and compared with the model, where a package that 
 installed.
 """
 
+from pipelines.model_files.destination import add_overwrite_argument
 from pipelines.model_files.export_formats import FORMATS
-from pipelines.model_files.open_model import add_weights_argument, open_model, size
+from pipelines.model_files.open_model import add_weights_argument, open_model
+from pipelines.sizes import size
 
 EXAMPLE = "keras-vit export my_run.keras --format saved_model --out serving/1"
 
@@ -19,13 +21,15 @@ def add_arguments(parser):
     parser.add_argument(
         "--image-size", type=size, metavar="HxW", help="resample the positions for this size"
     )
+    add_overwrite_argument(parser)
 
 
 def run(options):
-    from pipelines.model_files.export import export
+    from pipelines.model_files.export import check_destination, export
 
+    check_destination(options.out, options.format, options.overwrite)  # before weights are fetched
     model = open_model(options.model, options.weights, options.image_size)
-    difference = export(model, options.out, options.format)
+    difference = export(model, options.out, options.format, overwrite=options.overwrite)
     spec, checked = model.spec, "not run, as none of its runtimes is installed"
     if difference is not None:
         checked = f"within {difference:.0e} of the model"

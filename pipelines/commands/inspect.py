@@ -4,7 +4,8 @@ Filters, similarity of positions; with images attention distance, rollout, the h
 block and the representations. The page opens in a browser without a server.
 """
 
-from pipelines.model_files.open_model import add_weights_argument, open_model, size
+from pipelines.model_files.open_model import add_weights_argument, open_model
+from pipelines.sizes import size
 
 EXAMPLE = "keras-vit inspect ViT_B16 --weights imagenet --images photos/ --out inside"
 

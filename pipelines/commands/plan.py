@@ -10,7 +10,7 @@ import keras
 import keras_vit
 from pipelines import planning
 from pipelines.distribution.spec import parse
-from pipelines.model_files.open_model import size
+from pipelines.sizes import size
 
 EXAMPLE = "keras-vit plan ViT_H14 --batch 4096 --devices 256 --device-memory 16"
 

@@ -2,7 +2,7 @@
 
 import json
 
-from pipelines.model_files.open_model import add_model_arguments, open_model
+from pipelines.model_files.open_model import add_classes_argument, add_model_arguments, open_model
 
 EXAMPLE = "keras-vit predict photo.jpg --model ViT_B16 --weights imagenet"
 
@@ -11,11 +11,7 @@ def add_arguments(parser):
     parser.add_argument("images", nargs="+", metavar="IMAGE", help="files, folders or patterns")
     add_model_arguments(parser)
     parser.add_argument("--top", type=int, default=5, help="how many classes (default 5)")
-    parser.add_argument(
-        "--classes-file",
-        metavar="FILE",
-        help="names of the classes, one a line or JSON, for a model that has none",
-    )
+    add_classes_argument(parser)
     parser.add_argument("--batch-size", type=int, default=32, metavar="N")
     parser.add_argument("--json", action="store_true", help="print JSON")
 

@@ -7,11 +7,13 @@ import numpy as np
 
 import keras_vit
 from keras_vit.analysis.figures import new_figure
+from keras_vit.applications.class_names import class_names as read_class_names
 from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.image_model import require_spec
 from keras_vit.models.spec import ViTSpec
 from pipelines.distribution.engine import Engine
-from pipelines.feed.targets import INDEX, Targets, check_classes
+from pipelines.evaluation import multi_label
+from pipelines.feed.targets import INDEX, ONE_HOT, Targets, check_classes
 from pipelines.loading import evaluation_data
 from pipelines.sources.grammar import open_source
 from pipelines.sources.model_labels import with_labels_of
@@ -68,7 +70,7 @@ class Evaluation:
         )
 
 
-def evaluate(model, data, *, batch_size=64, split="validation", distribute=None):
+def evaluate(model, data, *, batch_size=64, split="validation", class_names=None, distribute=None):
     """Measures a model on the images of a source.
 
     Args:
@@ -76,20 +78,23 @@ def evaluate(model, data, *, batch_size=64, split="validation", distribute=None)
         data: A source, see `pipelines.sources.grammar`.
         batch_size: Integer, over all devices.
         split: `"validation"`, or `"train"`; a source without a validation part is taken whole.
+        class_names: Names of the model's outputs, in their order, or the path of a file with them,
+            for a model that does not know them; None is the model's own.
         distribute: What `with pipelines.distribute(...) as d` gave, or None. Every process has the
             same result.
 
     Returns:
-        An `Evaluation`.
+        An `Evaluation`; a `MultiLabelEvaluation` where an image may be of several classes.
 
     Raises:
-        ValueError: if the source's classes are not the model's, or images are of several classes.
+        ValueError: if the source's classes are not the model's, or images are of several classes
+            and the model ends in a softmax.
 
     Example:
 
     >>> print(evaluate(model, "photos/").summary())
     """
-    source = labelled(model, open_labelled(data, split))
+    source = labelled(model, open_labelled(data, split), class_names)
     p = probabilities(model, source, batch_size, distribute)
     return measure(p, source.labels, source.class_names)
 
@@ -99,36 +104,49 @@ def open_labelled(data, split="validation"):
     source = open_source(data, split)
     if source is None:
         source = open_source(data, "train")
-    source = in_memory(source)
-    if source.multi_label:
-        raise ValueError(f"`evaluate` needs one class an image. Received: {source.name}")
-    return source
+    return in_memory(source)
 
 
-def labelled(model, source):
+def labelled(model, source, class_names=None):
     """The same with the labels in the order of the model's outputs."""
     spec = require_spec(model, "evaluate", families=(ViTSpec, BiTSpec))
     if not spec.include_top:
         raise ValueError("`evaluate` needs a model with a classifier. Received: include_top=False")
-    source = with_labels_of(spec, source)
+    if class_names is None:
+        source = with_labels_of(spec, source)
+    else:
+        source = source.relabel(read_class_names(class_names, spec.classes))
     check_classes(source, spec)
+    if source.multi_label and spec.classifier_activation == "softmax":
+        raise ValueError(
+            f"The images of {source.name} are of several classes, and the model ends in a softmax, "
+            "which is for one: train it with a sigmoid. Received: classifier_activation='softmax'"
+        )
     return source
 
 
 def probabilities(model, source, batch_size=64, distribute=None):
     """Probabilities `(n, K)` of all images of a source, in order."""
     spec, engine = model.spec, distribute or Engine()
-    batches = evaluation_data(source, spec, batch_size, Targets(INDEX, spec.classes), engine)
+    targets = Targets(ONE_HOT if source.multi_label else INDEX, spec.classes)
+    batches = evaluation_data(source, spec, batch_size, targets, engine)
     outputs = engine.outputs(model, batches.map(lambda image, target, mask: image))
     outputs = np.asarray(outputs, "float64")[: source.count]
-    if spec.classifier_activation is None:
+    if spec.classifier_activation is None and source.multi_label:
+        outputs = np.exp(-np.logaddexp(0, -outputs))  # the sigmoid, which nothing overflows
+    elif spec.classifier_activation is None:
         outputs = np.exp(outputs - outputs.max(axis=1, keepdims=True))
         outputs /= outputs.sum(axis=1, keepdims=True)
     return outputs
 
 
 def measure(probabilities, labels, class_names):
-    """The `Evaluation` of probabilities `(n, K)` and integer labels `(n,)`."""
+    """The `Evaluation` of probabilities `(n, K)` and integer labels `(n,)`.
+
+    Of labels `(n, K)` of 0 and 1 it is a `MultiLabelEvaluation`.
+    """
+    if np.ndim(labels) == 2:
+        return multi_label.measure(probabilities, labels, class_names)
     p, labels = np.asarray(probabilities, "float64"), np.asarray(labels)
     classes = len(class_names)
     if p.shape != (len(labels), classes) or not len(labels):

@@ -46,7 +46,8 @@ def few_shot(
         tested = open_source(test, "train", train.class_names)
     if tested is None:
         raise ValueError(
-            "There are no test images: the source has no validation part. Name them by `test`. "
+            "There are no test images: the source has no validation part. Name them by `test`, "
+            "on the command line `--test`. "
             f"Received: data={data!r}"
         )
     tested = in_memory(tested)

@@ -6,11 +6,14 @@ the mean over the tasks.
 """
 
 import dataclasses
+import os
 import pathlib
+import re
 from collections.abc import Callable
 
 import numpy as np
 
+from pipelines import files
 from pipelines._tensorflow import tf
 from pipelines.runs.data import RunData
 from pipelines.runs.train import train
@@ -159,6 +162,8 @@ def vtab(recipe, out, tasks=TASKS, data_dir=None, verbose=2):
 
 def open_task(task, recipe, data_dir=None):
     """The `RunData` of a task, or None where its data are not on disk."""
+    if not files.exists(_folder(task, data_dir)):
+        return None
     builder = _datasets().builder(task.dataset, data_dir=data_dir)
     if not tf.io.gfile.exists(str(builder.data_path)):
         return None
@@ -166,6 +171,17 @@ def open_task(task, recipe, data_dir=None):
     learned = _stream(task, builder, examples).in_memory()
     tested = _stream(task, builder, [(task.splits[2], None)])
     return RunData(learned, tested, recipe)
+
+
+def _folder(task, data_dir=None):
+    """Where TFDS keeps all versions of a task's data.
+
+    Looked at first: TFDS imports the code of all its data sets to find one, 500 modules, which took
+    a minute from a cold disk.
+    """
+    usual = os.path.join(os.path.expanduser("~"), "tensorflow_datasets")
+    folder = data_dir or os.environ.get("TFDS_DATA_DIR", usual)
+    return files.join(folder, re.split("[/:]", task.dataset)[0])
 
 
 def _datasets():

@@ -78,7 +78,7 @@ def check_classes(source, spec):
         raise ValueError(
             f"The model has {spec.classes} classes, and {source.name} has {classes}: "
             f"{listed(source.class_names)}. Build the model with `classes={classes}`, or name all "
-            "classes of the model with `class_names`."
+            "classes of the model with `class_names`, on the command line `--classes-file`."
         )
 
 

@@ -7,12 +7,22 @@ from keras_vit.applications.facts import CONSTRUCTORS
 from keras_vit.applications.from_file import model_from_file
 from keras_vit.layers import checks
 from keras_vit.weights.atomic import atomic_path
+from pipelines.model_files.destination import check_free
 
 FORMATS = ("google", "timm", "huggingface", "keras", "h5")
 ENDINGS = {".npz": "google", ".keras": "keras", ".weights.h5": "h5"}
 
 
-def convert(source, destination, format=None, *, model=None, image_size=None, source_grid=None):
+def convert(
+    source,
+    destination,
+    format=None,
+    *,
+    model=None,
+    image_size=None,
+    source_grid=None,
+    overwrite=False,
+):
     """Reads weights in any format and writes them in another.
 
     Args:
@@ -25,13 +35,15 @@ def convert(source, destination, format=None, *, model=None, image_size=None, so
             sizes, as `.weights.h5`.
         image_size: `(height, width)` to resample the positions for; None keeps the file's.
         source_grid: `(rows, columns)` of the file's positions, where it does not tell.
+        overwrite: Whether files of these names that are there already are replaced.
 
     Returns:
         `(model, report)`: the model that was written, and the account of the weights, None where
         the source is a model already.
 
     Raises:
-        ValueError: if the source cannot be read, or the format cannot express it.
+        ValueError: if the source cannot be read, the format cannot express it, or something is
+            there already.
 
     Example:
 
@@ -40,6 +52,7 @@ def convert(source, destination, format=None, *, model=None, image_size=None, so
     format = format or format_of(destination)
     checks.one_of(format, "format", FORMATS)
     _check_ending(destination, format)
+    check_free(_written(pathlib.Path(destination), format), overwrite)
     if model is None:
         built, report = model_from_file(source, image_size, source_grid)
     else:
@@ -66,6 +79,15 @@ def write(model, destination, format):
         return
     with atomic_path(destination) as beside:
         (model.save if format == "keras" else model.save_weights)(beside)
+
+
+def _written(destination, format):
+    """The files that `write` makes. A `config.json` beside the weights may be of other ones."""
+    if format not in ("timm", "huggingface"):
+        return [destination]
+    if destination.suffix == ".safetensors":
+        return [destination, destination.with_name("config.json")]
+    return [destination / "model.safetensors", destination / "config.json"]
 
 
 def _named(name, source, image_size, source_grid):

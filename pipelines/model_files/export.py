@@ -15,12 +15,19 @@ from keras_vit.models.image_model import require_spec
 from keras_vit.models.rebuild import FIRST_LAYERS, rebuild
 from keras_vit.models.spec import ViTSpec
 from keras_vit.weights.atomic import atomic_path, atomic_write
-from pipelines.model_files.export_formats import INPUT, OUTPUT, can_run, checked_format
+from pipelines.model_files.destination import check_free
+from pipelines.model_files.export_formats import (
+    FORMATS,
+    INPUT,
+    OUTPUT,
+    can_run,
+    checked_format,
+)
 
 TOLERANCE = 1e-4  # of probabilities, between the model and what was written
 
 
-def export(model, path, format):
+def export(model, path, format, *, overwrite=False):
     """Writes a model for serving, and checks what was written.
 
     Inside are the scaling of pixels and the softmax: it takes uint8 `(B, height, width, C)` of any
@@ -33,14 +40,16 @@ def export(model, path, format):
         path: What to write: a folder for `"saved_model"`, else a file ending in `.onnx` or
             `.tflite`.
         format: `"saved_model"` (of TensorFlow), `"onnx"` or `"litert"`.
+        overwrite: Whether an export that is there already is replaced.
 
     Returns:
         The largest difference from the model's probabilities on random images, or None where no
         package is installed that runs the format.
 
     Raises:
-        ValueError: if the backend cannot write the format with a free batch size, the model has no
-            classifier, or what was written does not agree with the model. Nothing is left then.
+        ValueError: if something is there already, the backend cannot write the format with a free
+            batch size, the model has no classifier, or what was written does not agree with the
+            model. Nothing is left then.
         ImportError: if a package is missing; the message says which.
 
     Example:
@@ -49,7 +58,7 @@ def export(model, path, format):
     """
     spec = require_spec(model, "export", families=(ViTSpec, BiTSpec))
     kind, path = checked_format(format), pathlib.Path(path)
-    _check_path(path, format, kind)
+    check_destination(path, format, overwrite)
     served = serving_model(model)
     trials = _trials(served)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +71,7 @@ def export(model, path, format):
                 f"probabilities, more than {TOLERANCE}, and was not kept."
             )
         if path.is_dir():
-            shutil.rmtree(path)  # an older one, as `_check_path` has seen
+            shutil.rmtree(path)  # an older one, as `check_destination` has seen
     with atomic_write(path.with_name(f"{path.name}.json")) as file:
         file.write(json.dumps(description(spec), indent=1).encode())
     return difference
@@ -144,7 +153,13 @@ def _difference(trials, path, kind):
     return max(float(np.abs(kind.run(path, images) - wanted).max()) for images, wanted in trials)
 
 
-def _check_path(path, format, kind):
+def check_destination(path, format, overwrite=False):
+    """Refuses a path that does not suit the format, or where something is already.
+
+    Raises:
+        ValueError: if it is one.
+    """
+    path, kind = pathlib.Path(path), FORMATS[format]
     if kind.ending and path.suffix != kind.ending:
         raise ValueError(
             f"The format {format!r} is written to a file ending in '{kind.ending}'. "
@@ -157,6 +172,7 @@ def _check_path(path, format, kind):
             f"The format {format!r} is written to a folder, and there is a file. "
             f"Received: path='{path}'"
         )
+    check_free([path], overwrite)
 
 
 def _is_saved_model(path):

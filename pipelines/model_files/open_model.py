@@ -72,9 +72,11 @@ def add_weights_argument(parser):
     )
 
 
-def size(text):
-    """`"224"` or `"384x512"`, height first, as `(height, width)`; for `type=` of an option."""
-    sides = text.lower().split("x")
-    if len(sides) > 2 or not all(side.isdigit() and int(side) for side in sides):
-        raise ValueError(text)  # argparse makes a sentence of it
-    return int(sides[0]), int(sides[-1])
+def add_classes_argument(parser):
+    """The option `--classes-file` of a command."""
+    parser.add_argument(
+        "--classes-file",
+        metavar="FILE",
+        help="names of the classes in the order of the model's outputs, one a line or JSON, for a "
+        "model that has none",
+    )

@@ -6,6 +6,8 @@ import difflib
 import types
 import typing
 
+from pipelines.sizes import GRAMMAR, parse_size
+
 
 def override(config, changes):
     """A config with fields changed.
@@ -13,8 +15,8 @@ def override(config, changes):
     Args:
         config: A frozen dataclass, perhaps of others.
         changes: `{name: text}`; a name may have dots, and the text is read as the field's type:
-            `none` where the field may be None, `true` and `false`, `384,512` for a pair. A field
-            that is a dict takes single keys, as `model.arguments.pooling`.
+            `none` where the field may be None, `true` and `false`, `384x512` or `384,512` for a
+            size. A field that is a dict takes single keys, as `model.arguments.pooling`.
 
     Returns:
         A new config of the same type.
@@ -119,8 +121,10 @@ def _parse(text, kind):
             return None
         (kind,) = (option for option in typing.get_args(kind) if option is not type(None))
         return _parse(text, kind)
+    if kind == SIZE:
+        return parse_size(text)
     if typing.get_origin(kind) is tuple:
-        return _parse_tuple(text, typing.get_args(kind))
+        return tuple(_parse(part, typing.get_args(kind)[0]) for part in _parts(text))
     if kind is bool:
         return {"true": True, "false": False}[text.lower()] if text.lower() in _BOOLS else _fail()
     if kind is dict:
@@ -132,16 +136,11 @@ def _parse(text, kind):
 
 
 _BOOLS = ("true", "false")
+SIZE = tuple[int, int]
 
 
-def _parse_tuple(text, kinds):
-    parts = [part.strip() for part in text.strip("()[] ").split(",") if part.strip()]
-    if kinds[-1] is not ...:
-        if len(parts) == 1:
-            parts = parts * len(kinds)  # one number for height and width
-        if len(parts) != len(kinds):
-            _fail()
-    return tuple(_parse(part, kinds[0]) for part in parts)
+def _parts(text):
+    return [part.strip() for part in text.strip("()[] ").split(",") if part.strip()]
 
 
 def _fail():
@@ -158,6 +157,8 @@ def _literal(text):
 def _described(kind):
     if isinstance(kind, types.UnionType):
         return " or ".join(map(_described, typing.get_args(kind)))
+    if kind == SIZE:
+        return GRAMMAR
     if typing.get_origin(kind) is tuple:
         return "numbers with commas between them"
     names = {int: "an integer", float: "a number", bool: "true or false", str: "a text"}

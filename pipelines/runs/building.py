@@ -24,6 +24,7 @@ from keras_vit.optimizers import (
     layerwise_factors,
 )
 from pipelines.distribution.engine import Engine
+from pipelines.sources.source import listed
 
 # What makes logits into probabilities.
 ACTIVATIONS = {"softmax": "softmax", "sigmoid": "sigmoid", "masked_patch": "softmax"}
@@ -60,6 +61,11 @@ def build(recipe, class_names, engine=None):
     """
     keras.utils.set_random_seed(recipe.seed)
     config, engine = recipe.model, engine or Engine()
+    if config.arguments.get("classes", len(class_names)) != len(class_names):
+        raise ValueError(
+            f"The data have {len(class_names)} classes: {listed(class_names)}. "
+            f"Received: model.arguments.classes={config.arguments['classes']!r}"
+        )
     if config.name == "file":
         model = _from_file(recipe, tuple(class_names), engine)
     else:

@@ -2,9 +2,11 @@
 
 import dataclasses
 
+from keras_vit.layers import checks
 from pipelines.augment import augmentation
 from pipelines.loading import CACHE, load
 from pipelines.sources.grammar import open_source
+from pipelines.sources.source import Source, are_numbers, check_labels
 from pipelines.sources.splits import fraction, hold_out
 from pipelines.sources.stream import in_memory
 
@@ -90,6 +92,7 @@ def open_data(recipe):
             "--data tfds:NAME. Received: data.source=None"
         )
     train = in_memory(open_source(config.source, "train"), CACHE)
+    train = _numbered(train, recipe.model.arguments.get("classes"))
     validation = None
     if not config.dev:
         validation = open_source(config.source, "validation", train.class_names)
@@ -97,3 +100,18 @@ def open_data(recipe):
     if validation is None and config.validation:
         train, validation = hold_out(train, config.validation)
     return RunData(fraction(train, config.fraction), validation, recipe)
+
+
+def _numbered(source, classes):
+    """A source whose classes are only numbers, with as many of them as were asked for.
+
+    Else one wrong label would make a model of as many classes.
+    """
+    if classes is None or not are_numbers(source.class_names):
+        return source
+    checks.positive_integer(classes, "model.arguments.classes")
+    if len(source.class_names) <= classes:
+        return source.relabel(map(str, range(classes)))
+    if isinstance(source, Source) and not source.multi_label:
+        check_labels(source.labels, classes, source.name)
+    return source  # too many, as `build` will say

@@ -6,7 +6,11 @@ where the run stands in its data; and what was logged so far. Where no single pr
 of every variable, `sharded_state.py` has its place.
 """
 
+import contextlib
 import json
+import tokenize
+import zipfile
+import zlib
 
 import keras
 import numpy as np
@@ -15,6 +19,9 @@ from pipelines import files
 from pipelines.distribution.engine import Engine
 
 FACTS = "facts"
+# What zipfile, and NumPy's reader of headers, raise of a file in which bytes are wrong or missing.
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, KeyError, ValueError)
+DAMAGE += (SyntaxError, tokenize.TokenError)
 
 
 def save_state(path, model, facts, engine=None):
@@ -42,22 +49,48 @@ def save_state(path, model, facts, engine=None):
 
 def read_facts(path):
     """The facts that `save_state` was given."""
-    with files.open_to_read(path) as file, np.load(file, allow_pickle=False) as arrays:
-        return json.loads(arrays[FACTS].tobytes())
+    with _opened(path) as arrays:
+        return json.loads(_array(arrays, FACTS, path).tobytes())
 
 
 def restore_state(path, model):
     """Sets every variable of a model and its optimizer to what `save_state` wrote.
 
     Raises:
-        ValueError: if the file is of another model, optimizer or backend.
+        ValueError: if the file is of another model, optimizer or backend, or is damaged.
     """
-    with files.open_to_read(path) as file, np.load(file, allow_pickle=False) as arrays:
-        check_backend(json.loads(arrays[FACTS].tobytes()), path)
+    with _opened(path) as arrays:
+        check_backend(json.loads(_array(arrays, FACTS, path).tobytes()), path)
         variables = dict(variables_of(model))
         check_names({name for name in arrays.files if name != FACTS}, variables, path)
-        for name, variable in variables.items():
-            variable.assign(arrays[name].astype(_plain_dtype(variable)))
+        for name, variable in variables.items():  # one by one: all may be as large as the memory
+            variable.assign(_array(arrays, name, path).astype(_plain_dtype(variable)))
+
+
+@contextlib.contextmanager
+def _opened(path):
+    """The arrays of a state."""
+    with files.open_to_read(path) as file:
+        try:
+            arrays = np.load(file, allow_pickle=False)
+        except DAMAGE as error:
+            raise ValueError(_damaged(path)) from error
+        with arrays:
+            yield arrays
+
+
+def _array(arrays, name, path):
+    try:
+        return arrays[name]
+    except DAMAGE as error:
+        raise ValueError(_damaged(path)) from error
+
+
+def _damaged(path):
+    return (
+        f"{path} is damaged, as by a full or failing disk; it is written whole. Put back a copy of "
+        "it, or delete it to begin the run anew."
+    )
 
 
 def with_backend(facts):

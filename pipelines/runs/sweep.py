@@ -41,7 +41,8 @@ class Sweep:
             lines.append(f"{value:<28} {accuracy:.2%}{mark}")
         mean, deviation = np.mean(self.accuracies), np.std(self.accuracies)
         runs = len(self.accuracies)
-        lines.append(f"trained on all, {runs} seeds: {mean:.2%} +- {deviation:.2%}")
+        seeds = "1 seed" if runs == 1 else f"{runs} seeds"
+        lines.append(f"trained on all, {seeds}: {mean:.2%} +- {deviation:.2%}")
         return "\n".join(lines)
 
 
@@ -67,7 +68,7 @@ def sweep(recipe, out, text, seeds=3, *, distribute=None, **options):
 
     Raises:
         ValueError: if there is no such field, or no values for it, or nothing is held out, or
-            there are several processes.
+            the objective has no accuracy, or there are several processes.
 
     Example:
 
@@ -78,6 +79,11 @@ def sweep(recipe, out, text, seeds=3, *, distribute=None, **options):
         raise ValueError(
             "A sweep compares values on held-out images, a share of those to train on. Received: "
             f"data.validation={recipe.data.validation}"
+        )
+    if recipe.objective == "masked_patch":
+        raise ValueError(
+            "A sweep compares accuracies, which masked patches have none of. Received: "
+            f"objective={recipe.objective!r}"
         )
     processes = launcher.num_processes(keras.backend.backend())
     if processes > 1:

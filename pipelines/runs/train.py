@@ -230,7 +230,9 @@ def _has_ended(folder, record, resume, engine):
             "The folder holds a run already. Go on with it by --resume, or write to another "
             f"by --out. Received: out={folder.path!r}"
         )
-    _check_same(json.loads(files.read_text(folder.config))["config"], record["config"])
+    begun = _begun(folder.config)
+    _check_same(begun["config"], record["config"], "recipe")
+    _check_same(begun["data"], record["data"], "data")
     ended = files.exists(folder.final)
     engine.wait()
     folder.sweep()
@@ -279,16 +281,35 @@ def _record(recipe, name, data):
     return json.loads(json.dumps(record, default=str))
 
 
-def _check_same(old, new, prefix=""):
-    """Raises a ValueError that lists the fields in which the two configs differ."""
+def _begun(path):
+    """What `config.json` said when the run was begun."""
+    try:
+        record = json.loads(files.read_text(path))
+        return {part: record[part] for part in ("config", "data")}
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is not what a run writes. Put back a copy of it, or begin the run anew in "
+            "another folder."
+        ) from error
+
+
+def _check_same(old, new, what):
+    """Raises a ValueError that lists the fields in which two records differ."""
     flat = [dict(_flat(config)) for config in (old, new)]
     names = sorted(set(flat[0]) | set(flat[1]))
     changed = [name for name in names if flat[0].get(name) != flat[1].get(name)]
     if changed:
-        lines = [f"{n} was {flat[0].get(n)!r} and is {flat[1].get(n)!r}" for n in changed]
+        lines = [
+            f"{n} was {_short(flat[0].get(n))} and is {_short(flat[1].get(n))}" for n in changed
+        ]
         raise ValueError(
-            "A run is resumed with the recipe it was begun with. Received: " + "; ".join(lines)
+            f"A run is resumed with the {what} it was begun with. Received: " + "; ".join(lines)
         )
+
+
+def _short(value, most=80):
+    text = repr(value)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def _flat(config, prefix=""):

@@ -34,7 +34,8 @@ def _by_name(spec, source):
     if unknown:
         raise ValueError(
             f"Some classes of {source.name} are not among the {spec.classes} that the model names: "
-            f"{listed(unknown)}. Pass `class_names` in the order of the model's outputs."
+            f"{listed(unknown)}. Pass `class_names`, on the command line `--classes-file`, in the "
+            "order of the model's outputs."
         )
     return source.relabel(names)
 

@@ -75,7 +75,7 @@ def run_shrunk(name, *arguments, backend, devices=1):
 def test_look_inside(tmp_path, capsys):
     pytest.importorskip("PIL")
     pytest.importorskip("matplotlib")
-    numbers = load("look_inside").main(["--image-size", "32", "48", f"--out={tmp_path}"])
+    numbers = load("look_inside").main(["--image-size", "32x48", f"--out={tmp_path}"])
     assert numbers["grid"] == (2, 3)
     assert len(numbers["last_block_looks"]) == 3  # heads
     # Within 2 x 3 patches of 16 pixels nothing is further away than this.

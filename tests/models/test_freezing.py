@@ -1,5 +1,8 @@
 """What is frozen stays, whatever was trained before; a linear probe sees features of inference."""
 
+import pathlib
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -102,3 +105,21 @@ def test_lora_trains_its_factors_and_the_head_alone():
     assert moved == {"head/kernel", "head/bias"} | {
         f"block_0/attention/{name}/lora_kernel_b" for name in ("query", "key", "value", "output")
     }
+
+
+def test_lora_as_the_guide_has_it(tmp_path):
+    guide = (pathlib.Path(__file__).parents[2] / "docs" / "training.md").read_text()
+    code = re.search(r"^### LoRA$.*?```python\n(.*?)```", guide, re.DOTALL | re.MULTILINE)[1]
+    variant = small.build(num_layers=1, classifier_activation="softmax")
+    model = variant.model
+    exec(code, {"keras_vit": keras_vit, "model": model})
+    before = small.values(model)
+    model.fit(variant.images, LABELS, epochs=2, verbose=0)
+    after = small.values(model)
+    moved = {path for path in before if (before[path] != after[path]).any()}
+    assert moved == {path for path in before if "lora" in path or path.startswith("head/")}
+    assert len(moved) == 2 * 6 + 2
+    model.save(tmp_path / "a.keras")
+    loaded = keras.saving.load_model(tmp_path / "a.keras", compile=False)
+    assert not [v.path for v in loaded.weights if "lora" in v.path]
+    small.assert_close(small.call(loaded, variant.images), small.call(model, variant.images))

@@ -216,6 +216,26 @@ def test_convert_to_the_formats_of_pytorch(format, tmp_path, capsys):
     )
 
 
+@pytest.mark.parametrize("name", ["out.npz", "out.keras", "out.weights.h5"])
+def test_convert_replaces_a_file_where_it_is_asked_to(name, tiny, tmp_path, capsys):
+    (tmp_path / name).write_text("older")
+    line = ["convert", str(tiny[0]), str(tmp_path / name)]
+    assert cli.main(line) == 2
+    assert "`--overwrite`" in capsys.readouterr().err
+    assert (tmp_path / name).read_text() == "older"
+    assert cli.main([*line, "--overwrite"]) == 0
+    assert (tmp_path / name).read_bytes()[:5] != b"older"
+
+
+def test_convert_does_not_replace_the_config_of_other_weights(tiny, tmp_path, capsys):
+    (tmp_path / "config.json").write_text("of other weights")
+    for destination in (tmp_path, tmp_path / "mine.safetensors"):
+        line = ["convert", str(tiny[0]), str(destination), "--format", "timm"]
+        assert cli.main(line) == 2
+        assert f"Received: '{tmp_path / 'config.json'}'" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
 def test_convert_arrays_without_sizes(tmp_path, capsys):
     model = keras_vit.ViT_Ti16(weights=None, input_shape=(32, 48, 3), classes=3)
     model.get_layer("head").kernel.assign(np.ones((192, 3)))

@@ -112,7 +112,7 @@ def test_long_lists_are_cut_unless_asked_for(photos, capsys):
 def test_pictures_are_drawn(photos, tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     histogram, preview = tmp_path / "out" / "sizes.png", tmp_path / "out" / "preview.png"
-    arguments = ["--histogram", histogram, "--preview", preview, "--image-size", 16, 24]
+    arguments = ["--histogram", histogram, "--preview", preview, "--image-size", "16x24"]
     assert run(photos, *arguments, "--augment", "light2") == 0
     said = capsys.readouterr().out
     for path in (histogram, preview):
@@ -120,7 +120,7 @@ def test_pictures_are_drawn(photos, tmp_path, capsys, monkeypatch):
         with Image.open(path) as image:
             assert image.format == "PNG" and min(image.size) > 300
     monkeypatch.chdir(tmp_path)
-    assert run(photos, "--histogram", "--preview", "--image-size", 16, 24) == 0
+    assert run(photos, "--histogram", "--preview", "--image-size", "16x24") == 0
     assert (tmp_path / "sizes.png").is_file() and (tmp_path / "preview.png").is_file()
     figure = plot_sizes(check_data(photos, progress=False))
     heights = [patch.get_height() for patch in figure.axes[0].patches]

@@ -70,3 +70,16 @@ def test_sprites_are_in_sixteen_groups():
         assert label("dSpr-Loc", {"label_x_position": tf.constant(place)}) == wanted
     for place, wanted in ((0, 0), (2, 0), (3, 1), (39, 15)):
         assert label("dSpr-Ori", {"label_orientation": tf.constant(place)}) == wanted
+
+
+def test_data_are_looked_for_before_tfds_is_imported(monkeypatch, tmp_path):
+    def slow():
+        raise AssertionError("imported")
+
+    monkeypatch.setattr(vtab, "_datasets", slow)
+    assert all(vtab.open_task(task, None, tmp_path) is None for task in vtab.TASKS)
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
+    (tmp_path / "sun397").mkdir()
+    (task,) = (task for task in vtab.TASKS if task.name == "Sun397")
+    with pytest.raises(AssertionError, match="imported"):
+        vtab.open_task(task, None)

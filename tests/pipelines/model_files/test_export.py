@@ -233,7 +233,7 @@ def test_what_does_not_agree_is_not_kept(model, tmp_path, monkeypatch):
     monkeypatch.setitem(FORMATS, format, wrong)
     path.write_text("older") if ENDINGS[format] else None
     with pytest.raises(ValueError, match="differs from the model by"):
-        export(model, path, format)
+        export(model, path, format, overwrite=True)
     left = {p.name: p.read_text() for p in tmp_path.iterdir()}
     assert left == ({path.name: "older"} if ENDINGS[format] else {})
 
@@ -246,6 +246,8 @@ def test_the_name_must_suit_the_format(model, tmp_path):
         (tmp_path / "thesis.txt").write_text("all of it")
         with pytest.raises(ValueError, match="folder of something else"):
             export(model, tmp_path, "saved_model")
+        with pytest.raises(ValueError, match="folder of something else"):
+            export(model, tmp_path, "saved_model", overwrite=True)
         assert (tmp_path / "thesis.txt").read_text() == "all of it"
 
 
@@ -254,8 +256,11 @@ def test_on_the_command_line(model, tmp_path, capsys):
         pytest.skip("writes ONNX alone, which needs more packages")
     model.save(tmp_path / "my_run.keras")
     line = ["export", str(tmp_path / "my_run.keras"), "--format", "saved_model"]
-    for _ in range(2):  # the second takes the place of the first
-        assert cli.main([*line, "--out", str(tmp_path / "serving/1")]) == 0
+    line += ["--out", str(tmp_path / "serving/1")]
+    assert cli.main(line) == 0
+    assert cli.main(line) == 2
+    assert "`--overwrite`" in capsys.readouterr().err
+    assert cli.main([*line, "--overwrite"]) == 0
     shown = capsys.readouterr().out
     assert "uint8 (B, 16, 24, 3) to probabilities (B, 3), within" in shown
     images = photos(2)

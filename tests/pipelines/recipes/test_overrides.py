@@ -5,6 +5,7 @@ import pytest
 
 from pipelines.recipes import NAMES, find, resolve
 from pipelines.recipes.overrides import field_names, override, split_arguments
+from pipelines.sizes import parse_size
 
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "jax", reason="plain Python: the same on every backend"
@@ -37,8 +38,13 @@ def test_values_are_read_as_the_fields_types():
     assert recipe.steps == 500  # what is not named stays
 
 
-def test_one_size_is_height_and_width():
-    assert resolve("folder", {"model.image_size": "256"}).model.image_size == (256, 256)
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("256", (256, 256)), ("384x512", (384, 512)), ("(384, 512)", (384, 512)), ("8X16", (8, 16))],
+)
+def test_a_size_is_written_as_on_every_command_line(text, wanted):
+    assert resolve("folder", {"model.image_size": text}).model.image_size == wanted
+    assert parse_size(text) == wanted
 
 
 @pytest.mark.parametrize(
@@ -48,7 +54,8 @@ def test_one_size_is_height_and_width():
         ("batch_size", "6.5", "`batch_size` must be an integer. Received: batch_size=6.5"),
         ("patience", "soon", "an integer or none"),
         ("model.rematerialize", "1", "true or false"),
-        ("model.image_size", "1,2,3", "numbers with commas"),
+        ("model.image_size", "1,2,3", "one side, as 224"),
+        ("optimizer.boundaries", "soon", "numbers with commas"),
         ("model.arguments", "avg", "a dict"),
         ("optimizer.name", "adagrad", "'adamw', 'sgd'.*'adagrad'"),
         ("optimizer.schedule", "flat", "'cosine', 'linear'"),

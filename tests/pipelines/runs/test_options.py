@@ -57,6 +57,7 @@ def test_a_dry_run_prints_notes_and_fields(capsys):
         (["pretrain", "fashion_mnist", "--model.arguments.heads=2"], "heads=2"),
         (["pretrain", "fashion_mnist", "--sweep", "batch_size"], "needs values"),
         (["pretrain", "fashion_mnist", "--sweep", "seed=1", "--data.validation=0"], "held-out"),
+        (["pretrain", "masked_patch", "--sweep", "seed=1,2"], "compares accuracies"),
     ],
 )
 def test_mistakes_are_said_in_a_sentence(words, said, tmp_path, capsys):

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shutil
 import signal
 import time
 
@@ -23,6 +24,7 @@ from pipelines.recipes import resolve, smoke
 from pipelines.recipes.config import replace
 from pipelines.runs import state as run_state
 from pipelines.runs.callback import RunCallback, Terminated
+from pipelines.runs.data import open_data
 from pipelines.runs.folder import RunFolder
 from pipelines.runs.train import train
 
@@ -174,6 +176,56 @@ def test_what_may_not_be_resumed(whole):
     with pytest.raises(ValueError, match="optimizer.learning_rate was 0.001 and is 0.5"):
         train(changed, folder, resume=True, verbose=0)
     assert train(small, folder, resume=True, verbose=0)["history"] == facts["history"]
+
+
+@pytest.mark.parametrize("damage", ["empty", "half", "noise", "one byte", "no facts"])
+def test_a_damaged_state_is_said_to_be_one(damage, whole, tmp_path):
+    good = (whole[0] / "state.npz").read_bytes()
+    half = len(good) // 2
+    flipped = bytearray(good)
+    flipped[half] ^= 255  # among the numbers of a variable
+    bad = {"empty": b"", "half": good[:half], "noise": b"\x01" * 999, "one byte": bytes(flipped)}
+    path = tmp_path / "state.npz"
+    if damage == "no facts":
+        np.savez(path, **arrays(whole[0] / "state.npz"))
+    else:
+        path.write_bytes(bad[damage])
+    with pytest.raises(ValueError, match="state.npz is damaged.*begin the run anew"):
+        run_state.read_facts(path)
+        with run_state._opened(path) as kept:  # as `restore_state` does
+            assert all(run_state._array(kept, name, path).size for name in kept.files)
+
+
+def test_other_images_are_no_resumption(whole, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    small = recipe(whole[0].parent / "images.npz", few_shot=True)
+    record = json.loads((folder / "config.json").read_text())
+    record["data"]["training_images"] = 23
+    (folder / "config.json").write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="the data it was begun with.*was 23 and is 24"):
+        train(small, folder, resume=True, verbose=0)
+    (folder / "config.json").write_text("")
+    with pytest.raises(ValueError, match="config.json is not what a run writes"):
+        train(small, folder, resume=True, verbose=0)
+
+
+def test_classes_that_are_asked_for_bound_the_labels(whole, tmp_path):
+    source = whole[0].parent / "images.npz"  # of four classes, 0 to 3
+    small = recipe(source)
+    arguments = dict(small.model.arguments)
+    with pytest.raises(ValueError, match="Label 3 at index 3 .* classes are 0..2"):
+        fewer = replace(small, model={"arguments": {**arguments, "classes": 3}})
+        train(fewer, tmp_path / "run", verbose=0)
+    more = open_data(replace(small, model={"arguments": {**arguments, "classes": 6}}))
+    assert more.class_names == more.validation.class_names == tuple("012345")
+    named = tmp_path / "named.npz"
+    with np.load(source) as file:
+        np.savez(named, **file, class_names=["ant", "bee", "cat", "dog"])
+    other = replace(small, model={"arguments": {**arguments, "classes": 6}})
+    with pytest.raises(ValueError, match="4 classes: 'ant'.*model.arguments.classes=6"):
+        train(replace(other, data={"source": str(named)}), tmp_path / "run", verbose=0)
+    assert not (tmp_path / "run" / "config.json").exists()
 
 
 def test_processes_that_differ_are_refused(whole, tmp_path):
