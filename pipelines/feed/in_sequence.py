@@ -60,6 +60,9 @@ class InSequence:
         buffer = self._buffer()
 
         def epoch(number):
+            # Of this graph alone. TensorFlow mixes the user's global seed into the shuffle, where
+            # it would change the order, and cannot compare one of 0 with the tensor `seed`.
+            tf.random.set_seed(1)
             seed = self.order.epoch_seed(number)
             records = self._numbered().shuffle(buffer, seed, reshuffle_each_iteration=False)
             return self._of_host(records.take(epoch_rows).enumerate(number * epoch_rows))

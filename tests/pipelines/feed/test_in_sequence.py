@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import keras
 import numpy as np
 import pytest
 
@@ -51,6 +52,13 @@ def test_an_epoch_has_no_image_twice_and_labels_fit(stream):
         orders.append([value for images, _ in epoch for value in values(images)])
         assert len(set(orders[-1])) == 16
     assert orders[0] != orders[1]
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_the_users_global_seed_has_no_say(stream, seed):
+    order = [values(x) for x, _ in read(load(stream)[0])]
+    keras.utils.set_random_seed(seed)
+    assert [values(x) for x, _ in read(load(stream)[0])] == order
 
 
 @pytest.mark.parametrize("step", [3, 9])
