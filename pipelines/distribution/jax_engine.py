@@ -17,8 +17,9 @@ from pipelines.distribution import seeds, training
 from pipelines.distribution.engine import Engine
 
 # How long a process may be silent before JAX ends the others; its own value is 100 seconds. Threads
-# of their own send the heartbeats, so that no long step or compilation counts as silence.
-HEARTBEAT_SECONDS = 30
+# of their own send the heartbeats, so that no long step or compilation counts as silence; but two
+# processes on one busy core were both found silent for 30.
+HEARTBEAT_SECONDS = 60
 
 # What errors of a step say whose messages come from a process that is gone.
 LOST = ("gloo", "Gloo", "NCCL", "heartbeat", "coordination service", "UNAVAILABLE", "by peer")

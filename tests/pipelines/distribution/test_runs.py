@@ -38,7 +38,7 @@ PATHS = [
 SEVERAL = [launch for launch in LAUNCHES if launch[0] > 1]
 EVALUATED = [path for path in PATHS if path[0] > 1 or path[-1] == "data"]
 KILLED, RESUMED = 5, 4  # after the fifth of six batches; the state is of every second
-SURVIVES = 100  # seconds, of which JAX takes 30 to miss the other's heartbeat
+SURVIVES = 150  # seconds, of which JAX takes 60 to miss the other's heartbeat
 PATIENCE = 600  # seconds, of a launch on a busy machine
 
 pytestmark = pytest.mark.timeout(3 * PATIENCE)
