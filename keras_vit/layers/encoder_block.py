@@ -7,6 +7,7 @@ from keras_vit.layers.attention import MultiHeadAttention
 from keras_vit.layers.base import Layer
 from keras_vit.layers.layer_scale import LayerScale
 from keras_vit.layers.mlp import MLP
+from keras_vit.layers.platform import computed_once
 from keras_vit.layers.rematerialize import rematerialized
 from keras_vit.layers.seeds import resolve_seed
 
@@ -115,7 +116,8 @@ class EncoderBlock(Layer):
 
     def _forward(self, tokens, training):
         tokens = tokens + self._attention_branch(tokens, training)
-        return tokens + self._mlp_branch(tokens, training)
+        tokens = tokens + self._mlp_branch(tokens, training)
+        return computed_once(tokens, self.mlp_norm.gamma) if training else tokens
 
     def attention_weights(self, tokens):
         """The attention probabilities `(B, h, N, N)` that this block has for its input tokens."""

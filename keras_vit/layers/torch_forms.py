@@ -1,13 +1,18 @@
 """Attention and products of matrices in the form that PyTorch computes fastest.
 
-PyTorch multiplies float32 matrices on a CPU by MKL, which on AMD's processors takes its slow paths:
-100 against 225 GFLOP/s on one core of an EPYC. The operation that is called here is the one by
-which its compiler's frozen linear layers use oneDNN. Intel's processors were not measured.
+PyTorch multiplies float32 matrices on a CPU by MKL, which does not use AVX-512 on AMD's processors:
+100 against 225 GFLOP/s on one core of an EPYC that has it. The operation that is called there is
+the one by which PyTorch's compiler uses oneDNN for frozen linear layers. On an EPYC with AVX2 alone
+MKL is the faster by up to a third. Intel's processors were not measured.
 """
 
 import torch
 
-AVAILABLE = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+ONEDNN_IS_FASTER = (
+    torch.backends.mkldnn.is_available()
+    and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    and torch.backends.cpu.get_cpu_capability() == "AVX512"
+)
 
 
 def attention(query, key, value, bias=None):
@@ -22,22 +27,27 @@ def attention(query, key, value, bias=None):
     return heads.transpose(1, 2)
 
 
-def is_faster(tokens):
-    """Whether oneDNN can and should multiply these tokens.
+def product_for(tokens):
+    """What multiplies these tokens on a CPU, or None for others.
 
-    Not in a graph that is exported, since other runtimes do not know the operation.
+    A function of rows `(R, K)`, kernel `(K, M)` and bias `(M,)` to `rows @ kernel + bias`.
     """
-    return (
-        AVAILABLE
-        and tokens.device.type == "cpu"
-        and tokens.dtype == torch.float32
-        and not torch.compiler.is_exporting()
-        and not torch.jit.is_tracing()
-    )
+    if tokens.device.type != "cpu":
+        return None
+    # In a graph that is exported other runtimes would not know the operation.
+    exported = torch.compiler.is_exporting() or torch.jit.is_tracing()
+    if ONEDNN_IS_FASTER and tokens.dtype == torch.float32 and not exported:
+        return product_of_onednn
+    return _product_with_bias
 
 
-def product(rows, kernel, bias):
-    """`rows @ kernel + bias` with gradients of first order, of `(R, K)`, `(K, M)` and `(M,)`."""
+def _product_with_bias(rows, kernel, bias):
+    """In one pass, where Keras's layers take a second one for the bias."""
+    return torch.addmm(bias, rows, kernel)
+
+
+def product_of_onednn(rows, kernel, bias):
+    """`rows @ kernel + bias` with gradients of first order."""
     if torch.is_grad_enabled():
         return _Product.apply(rows, kernel, bias)
     return _linear(rows, kernel.t(), bias)
