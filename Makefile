@@ -40,7 +40,7 @@ test: $(STAMPS)/test ## run the suite on each backend (BACKENDS="jax torch", ARG
 	@failed=; \
 	for backend in $(BACKENDS); do \
 		echo "== tests on $$backend"; \
-		KERAS_BACKEND=$$backend .venv/bin/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder $(ARGS) || failed="$$failed $$backend"; \
+		KERAS_BACKEND=$$backend .venv/bin/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder $(ARGS) || failed="$$failed $$backend"; \
 	done; \
 	if [ -n "$$failed" ]; then echo "tests failed on:$$failed"; exit 1; fi
 
