@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_vit.layers import checks, initial_values
 from keras_vit.layers.base import Layer
-from keras_vit.layers.platform import attention, plain_products_are_faster, projected
+from keras_vit.layers.platform import attention, projected, tensorflow_or_jax_on_a_cpu
 from keras_vit.layers.relative_position import RelativePosition
 from keras_vit.layers.seeds import resolve_seed
 
@@ -86,7 +86,7 @@ class MultiHeadAttention(Layer):
     def call(self, query, value=None, training=None):
         query, key, value, bias = self._heads(query, value)
         drops = self.dropout is not None and training
-        if drops or plain_products_are_faster():
+        if drops or tensorflow_or_jax_on_a_cpu():
             heads = self._explicit_attention(query, key, value, bias, training)
         else:
             heads = attention(query, key, value, bias)

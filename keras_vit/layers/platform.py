@@ -8,7 +8,7 @@ from keras import ops
 BACKEND = keras.backend.backend()
 
 
-def plain_products_are_faster():
+def tensorflow_or_jax_on_a_cpu():
     """Whether TensorFlow or JAX is the backend and computes on a CPU.
 
     There attention from plain products is faster than the fused operation of JAX (1.3 times,
@@ -54,7 +54,7 @@ def computed_once(tokens, variable):
     Returns:
         Tensor equal to `tokens` in every bit.
     """
-    if not plain_products_are_faster():
+    if not tensorflow_or_jax_on_a_cpu():
         return tokens
     positive = ops.ravel(variable)[0] > 0
     one = ops.maximum(
@@ -97,6 +97,6 @@ def _product_of_matrices(tokens):
         from keras_vit.layers import torch_forms
 
         return torch_forms.product_for(tokens)
-    if not plain_products_are_faster() or None in tokens.shape[1:]:
+    if not tensorflow_or_jax_on_a_cpu() or None in tokens.shape[1:]:
         return None
     return lambda rows, kernel, bias: ops.matmul(rows, kernel) + bias

@@ -8,11 +8,10 @@ MKL is the faster by up to a third. Intel's processors were not measured.
 
 import torch
 
-ONEDNN_IS_FASTER = (
-    torch.backends.mkldnn.is_available()
-    and hasattr(torch.ops.mkldnn, "_linear_pointwise")
-    and torch.backends.cpu.get_cpu_capability() == "AVX512"
+ONEDNN_IS_THERE = torch.backends.mkldnn.is_available() and hasattr(
+    torch.ops.mkldnn, "_linear_pointwise"
 )
+ONEDNN_IS_FASTER = ONEDNN_IS_THERE and torch.backends.cpu.get_cpu_capability() == "AVX512"
 
 
 def attention(query, key, value, bias=None):

@@ -214,7 +214,8 @@ class ViTSpec(ImageSpec):
                 "blocks do not know which patches were left out. Received: "
                 f"patch_dropout_rate={self.patch_dropout_rate}, "
                 f"position_embedding={self.position_embedding!r}, "
-                f"position_injection={self.position_injection!r}"
+                f"position_injection={self.position_injection!r}. Leave the rate 0, or choose "
+                "another position embedding or `position_injection='stem'`."
             )
         multiple = {"learned_2d": 2, "sincos2d": 4}.get(self.position_embedding, 1)
         if self.hidden_dim % multiple:

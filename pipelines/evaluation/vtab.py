@@ -176,8 +176,7 @@ def open_task(task, recipe, data_dir=None):
 def _folder(task, data_dir=None):
     """Where TFDS keeps all versions of a task's data.
 
-    Looked at first: TFDS imports the code of all its data sets to find one, 500 modules, which took
-    a minute from a cold disk.
+    Looked at first, since TFDS imports the code of all its data sets to find one.
     """
     usual = os.path.join(os.path.expanduser("~"), "tensorflow_datasets")
     folder = data_dir or os.environ.get("TFDS_DATA_DIR", usual)

@@ -17,6 +17,8 @@ def onednn(request, monkeypatch):
     if platform.BACKEND == "torch":
         from keras_vit.layers import torch_forms
 
+        if request.param and not torch_forms.ONEDNN_IS_THERE:
+            pytest.skip("this build of PyTorch is without oneDNN")
         monkeypatch.setattr(torch_forms, "ONEDNN_IS_FASTER", request.param)
     elif request.param:
         pytest.skip("oneDNN is called on PyTorch alone")
