@@ -32,10 +32,12 @@ class EncoderBlock(Layer):
 
     Call arguments:
         tokens: Float tensor `(B, N, D)`.
+        num_queries: None, or an integer Q: only the first Q tokens are computed. All N are still
+            attended to.
         training: Whether dropout and stochastic depth act.
 
     Returns:
-        Tokens of the same shape.
+        Tokens `(B, N, D)` or `(B, Q, D)`.
     """
 
     def __init__(
@@ -109,13 +111,17 @@ class EncoderBlock(Layer):
             if layer is not None:
                 layer.build(input_shape)
 
-    def call(self, tokens, training=None):
-        if self.rematerialize and training:
-            return rematerialized(self, self._forward, tokens, training)
-        return self._forward(tokens, training)
+    def call(self, tokens, num_queries=None, training=None):
+        def forward(tokens):
+            return self._forward(tokens, num_queries, training)
 
-    def _forward(self, tokens, training):
-        tokens = tokens + self._attention_branch(tokens, training)
+        if self.rematerialize and training:
+            return rematerialized(self, forward, tokens)
+        return forward(tokens)
+
+    def _forward(self, tokens, num_queries, training):
+        branch = self._attention_branch(tokens, num_queries, training)
+        tokens = _first(tokens, num_queries) + branch
         tokens = tokens + self._mlp_branch(tokens, training)
         return computed_once(tokens, self.mlp_norm.gamma) if training else tokens
 
@@ -123,11 +129,16 @@ class EncoderBlock(Layer):
         """The attention probabilities `(B, h, N, N)` that this block has for its input tokens."""
         return self.attention.attention_weights(self.attention_norm(tokens))
 
-    def compute_output_shape(self, input_shape):
-        return input_shape
+    def compute_output_shape(self, input_shape, num_queries=None):
+        return (input_shape[0], num_queries or input_shape[1], input_shape[2])
 
-    def _attention_branch(self, tokens, training):
-        branch = self.attention(self.attention_norm(tokens), training=training)
+    def compute_output_spec(self, tokens, num_queries=None, training=None):
+        shape = self.compute_output_shape(tokens.shape, num_queries)
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def _attention_branch(self, tokens, num_queries, training):
+        tokens = self.attention_norm(tokens)
+        branch = self.attention(_first(tokens, num_queries), tokens, training=training)
         for layer in (self.attention_dropout, self.attention_scale, self.attention_drop_path):
             branch = _apply(layer, branch, training)
         return branch
@@ -155,6 +166,10 @@ class EncoderBlock(Layer):
         return keras.layers.Dropout(
             rate, noise_shape=noise_shape, seed=seed, dtype=self.dtype_policy
         )
+
+
+def _first(tokens, number):
+    return tokens if number is None else tokens[:, :number]
 
 
 def _apply(layer, tokens, training):

@@ -24,10 +24,11 @@ class RelativePosition(Layer):
             prefix token.
 
     Call arguments:
-        query: Float tensor `(B, N, h, d)`, already scaled; N = P + rows * columns.
+        query: Float tensor `(B, Q, h, d)`, already scaled, of the first Q of all
+            N = P + rows * columns tokens.
 
     Returns:
-        Logits `(B, h, N, N)`, query before key.
+        Logits `(B, h, Q, N)`, query before key.
     """
 
     def __init__(self, grid, prefix_tokens=0, **kwargs):
@@ -57,15 +58,18 @@ class RelativePosition(Layer):
         if self.prefix is not None:
             embeddings = ops.concatenate([embeddings, self.prefix], axis=0)
         index = offset_index(self.grid, self.prefix_tokens)
-        keys = ops.take(embeddings, index, axis=0)  # (N, N, d)
+        keys = ops.take(embeddings, index[: query.shape[1]], axis=0)  # (Q, N, d)
         return ops.einsum("bqhd,qkd->bhqk", query, keys)
 
     def compute_output_shape(self, query_shape):
-        batch, tokens, heads, _ = query_shape
-        return (batch, heads, tokens, tokens)
+        batch, queries, heads, _ = query_shape
+        return (batch, heads, queries, self._num_tokens())
+
+    def _num_tokens(self):
+        return self.prefix_tokens + self.grid[0] * self.grid[1]
 
     def _check_queries(self, shape):
-        wanted = self.prefix_tokens + self.grid[0] * self.grid[1]
+        wanted = self._num_tokens()
         if len(shape) != 4 or shape[1] != wanted:
             raise ValueError(
                 f"Queries must be `(batch, {wanted}, heads, width)`: {self.prefix_tokens} prefix "

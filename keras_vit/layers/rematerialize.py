@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 
-def rematerialized(layer, forward, tokens, training):
-    """`forward(tokens, training)` of which only the input is kept for the backward pass.
+def rematerialized(layer, forward, tokens):
+    """`forward(tokens)` of which only the input is kept for the backward pass.
 
     `keras.remat` alone is wrong here for layers that draw random numbers: JAX refuses them, and
     TensorFlow and PyTorch draw others in the backward pass. So all state of the layer goes in
@@ -13,9 +13,8 @@ def rematerialized(layer, forward, tokens, training):
 
     Args:
         layer: The layer whose variables `forward` uses; it is built.
-        forward: Function of tokens and `training`.
+        forward: Function of tokens.
         tokens: Float tensor.
-        training: Passed on.
 
     Returns:
         What `forward` returns.
@@ -28,7 +27,7 @@ def rematerialized(layer, forward, tokens, training):
     def pure(tokens, *values):
         state = [*zip(weights, values, strict=True), *seeds]
         with keras.StatelessScope(state_mapping=state) as scope:
-            outputs = forward(tokens, training)
+            outputs = forward(tokens)
         return outputs, [scope.get_current_value(generator) for generator in generators]
 
     values = [ops.convert_to_tensor(weight) for weight in weights]

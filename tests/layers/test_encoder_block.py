@@ -131,6 +131,20 @@ def test_attention_weights_are_the_blocks_own(arguments):
     assert_close(weights, expected, 1e-5)
 
 
+@pytest.mark.parametrize("num_queries", [1, 3])
+@pytest.mark.parametrize("rematerialize", [False, True])
+def test_the_first_tokens_alone_are_those_of_all(num_queries, rematerialize):
+    x, layer = random_inputs(B, N, D), weighted(FULL)
+    layer.rematerialize = rematerialize
+    expected, _ = reference_vit.encoder_block(
+        np.float64(x), spec(FULL), random_weights(variables(FULL))
+    )
+    assert_close(to_numpy(layer(x, num_queries=num_queries)), expected[:, :num_queries], 1e-5)
+    trained = layer(x, num_queries=num_queries, training=True)
+    symbolic = layer(keras.Input((N, D)), num_queries=num_queries)
+    assert tuple(trained.shape[1:]) == symbolic.shape[1:] == (num_queries, D)
+
+
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-12, 1e-3])
 def test_the_epsilon_decides_where_the_variance_is_low(epsilon):
     arguments = {**PLAIN, "layer_norm_epsilon": epsilon}

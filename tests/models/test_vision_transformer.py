@@ -129,9 +129,9 @@ def test_rates_grow_linearly_over_the_blocks():
 def test_patch_dropout_gives_the_blocks_fewer_tokens_in_training(monkeypatch):
     seen, block_forward = [], EncoderBlock._forward
 
-    def watched(self, tokens, training):
+    def watched(self, tokens, *args):
         seen.append(tokens.shape[1])
-        return block_forward(self, tokens, training)
+        return block_forward(self, tokens, *args)
 
     model = build(num_layers=1, num_registers=2, patch_dropout_rate=0.4)
     images, model = model.images, model.model
