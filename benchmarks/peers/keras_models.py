@@ -45,12 +45,26 @@ class KerasPeer:
                 keras.losses.SparseCategoricalCrossentropy(from_logits=True),
                 **self._compile,
             )
-            images = np.concatenate([self.images] * steps)
-            self._fit = images, np.concatenate([self.job.labels()] * steps)
-        history = self.model.fit(
-            *self._fit, batch_size=self.job.batch, epochs=1, shuffle=False, verbose=0
-        )
+            self._fit = _batches(self.images, self.job.labels(), steps)
+        history = self.model.fit(**self._fit, epochs=1, shuffle=False, verbose=0)
         return history.history["loss"][0]
+
+
+def _batches(images, labels, steps):
+    """So many batches, as arguments of `fit`.
+
+    On TensorFlow not as arrays. Keras makes a data set of them whose end waits for tf.data's
+    autotuning, up to as long again as the training took (TensorFlow 2.21 on busy cores).
+    """
+    if keras.backend.backend() != "tensorflow":
+        x, y = (np.concatenate([array] * steps) for array in (images, labels))
+        return {"x": x, "y": y, "batch_size": len(images)}
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    dataset = tf.data.Dataset.from_tensors((images, labels)).repeat(steps)
+    return {"x": dataset.with_options(options)}
 
 
 def _jit(job):

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_vit.layers.platform import gelu_tanh
+
 
 def activation_function(name):
     """The function of an activation's name.
@@ -14,7 +16,7 @@ def activation_function(name):
         ValueError: if nothing has that name.
     """
     if name == "gelu_tanh":
-        return _gelu_tanh
+        return gelu_tanh
     if name == "quick_gelu":
         return _quick_gelu
     if not isinstance(name, str):
@@ -29,10 +31,6 @@ def activation_function(name):
             "`activation` must be 'gelu_tanh', 'gelu' (exact), 'quick_gelu' or the name of a "
             f"Keras activation. Received: activation={name!r}"
         ) from error
-
-
-def _gelu_tanh(x):
-    return ops.gelu(x, approximate=True)
 
 
 def _quick_gelu(x):

@@ -36,6 +36,16 @@ def attention(query, key, value, bias=None):
     return ops.dot_product_attention(query, key, value, bias=bias, scale=1.0)
 
 
+def gelu_tanh(x):
+    """GELU in its tanh approximation, x * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2."""
+    if BACKEND == "torch":
+        from keras_vit.layers import torch_forms
+
+        if torch_forms.prefers_own_gelu(x):
+            return torch_forms.gelu_tanh(x)
+    return ops.gelu(x, approximate=True)
+
+
 def computed_once(tokens, variable):
     """The tokens as they are, in a form whose gradient XLA computes once on a CPU.
 

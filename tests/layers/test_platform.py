@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 import pytest
+import reference_vit
+from jit_on_torch import JIT_ON_TORCH
 from keras import ops
 from layer_contract import assert_close, random_inputs, to_numpy
 
@@ -132,6 +134,44 @@ def test_an_exported_graph_has_only_operations_that_others_know(onednn):
     graph = torch.export.export(Module(), (tokens,)).graph
     called = {str(node.target) for node in graph.nodes if node.op == "call_function"}
     assert called and all(name.startswith("aten.") for name in called), called
+
+
+# --- The tanh GELU -----------------------------------------------------------------------------
+
+POINTS = np.float32([-200, -30, -9.2, -3, -0.75, -1e-3, 0, 1e-6, 0.3, 2, 5.5, 30, 1e20])
+SLOPE_STEP = 1e-5
+
+
+def gelu_and_slope():
+    points = np.float64(POINTS)
+    sides = [reference_vit.gelu_tanh(points + sign * SLOPE_STEP) for sign in (1, -1)]
+    return reference_vit.gelu_tanh(points), (sides[0] - sides[1]) / (2 * SLOPE_STEP)
+
+
+def test_tanh_gelu():
+    actual = to_numpy(platform.gelu_tanh(ops.convert_to_tensor(POINTS)))
+    np.testing.assert_allclose(actual, gelu_and_slope()[0], rtol=1e-6, atol=1e-6)
+    assert platform.gelu_tanh(keras.KerasTensor((2, 3))).shape == (2, 3)
+
+
+@pytest.mark.skipif(platform.BACKEND != "torch", reason="the other backends have one form of it")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.parametrize("how", ["inference", "gradients", pytest.param("jit", marks=JIT_ON_TORCH)])
+def test_tanh_gelu_in_each_form(how):
+    import torch
+
+    function = torch.compile(platform.gelu_tanh) if how == "jit" else platform.gelu_tanh
+    points = torch.tensor(POINTS[:-1], requires_grad=True)
+    with torch.set_grad_enabled(how != "inference"):
+        values = function(points)
+    wanted, slope = (array[:-1] for array in gelu_and_slope())
+    np.testing.assert_allclose(to_numpy(values), wanted, rtol=1e-6, atol=1e-6)
+    if how != "inference":
+        values.sum().backward()
+        np.testing.assert_allclose(points.grad.numpy(), slope, rtol=1e-4, atol=1e-5)
+
+
+# --- The gradient of the residual stream -------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

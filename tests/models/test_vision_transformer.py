@@ -1,13 +1,11 @@
 """The whole model: against the float64 reference, against foreign goldens, and as a Keras model."""
 
-import shutil
-import sys
-
 import keras
 import numpy as np
 import pytest
 import small_models as small
 from golden_weights import VIT_GOLDENS, load_golden
+from jit_on_torch import JIT_ON_TORCH
 from reference_vit import forward, make_spec, random_images, random_weights
 from small_models import VARIANTS, assert_close, build, call, expected, expected_output, numpy
 
@@ -246,14 +244,6 @@ def test_one_training_step_follows_the_gradient_of_the_reference(as_users_run_it
         # The same shift of all keys changes no softmax; every other variable must be reached.
         shift = "/key_norm/beta" if spec["qk_norm"] else "/key/bias"
         assert length > 1e-4 or path.endswith(shift), path
-
-
-JIT_ON_TORCH = pytest.mark.skipif(
-    BACKEND == "torch"
-    # PyTorch 2.13 hands its include folders to the compiler unquoted.
-    and (" " in sys.prefix or not any(map(shutil.which, ("c++", "g++", "clang++")))),
-    reason="torch.compile needs a C++ compiler, and an environment in a path without spaces",
-)
 
 
 # torch.compile imports a part of itself that it has deprecated, and speaks of what it cannot trace
