@@ -9,6 +9,7 @@ MKL is the faster by up to a third. Intel's processors were not measured.
 import math
 
 import torch
+from keras import ops
 
 ONEDNN_IS_THERE = torch.backends.mkldnn.is_available() and hasattr(
     torch.ops.mkldnn, "_linear_pointwise"
@@ -56,20 +57,29 @@ def _is_exported():
     return torch.compiler.is_exporting() or torch.jit.is_tracing()
 
 
-def product_for(tokens):
-    """What multiplies these tokens on a CPU, or None for others.
+def projected(layer, tokens, axes):
+    """As `platform.projected`, by PyTorch's own functions.
 
-    A function of rows `(R, K)`, kernel `(K, M)` and bias `(M,)` to `rows @ kernel + bias`.
+    Without a compiler, the eight of `keras.ops` that it takes need as long as the products of a
+    small model.
     """
-    if tokens.device.type != "cpu":
-        return None
-    if ONEDNN_IS_FASTER and tokens.dtype == torch.float32 and not _is_exported():
-        return product_of_onednn
-    return _product_with_bias
+    dtype = getattr(torch, layer.compute_dtype)
+    tokens, kernel, bias = (_tensor(value, dtype) for value in (tokens, layer.kernel, layer.bias))
+    rows = tokens.reshape(-1, math.prod(kernel.shape[:axes]))
+    flat = _product_with_bias(rows, kernel.reshape(rows.shape[-1], -1), bias.reshape(-1))
+    return flat.reshape(*tokens.shape[: tokens.dim() - axes], *kernel.shape[axes:])
+
+
+def _tensor(value, dtype):
+    value = value if isinstance(value, torch.Tensor) else ops.convert_to_tensor(value)
+    return value.to(dtype)
 
 
 def _product_with_bias(rows, kernel, bias):
     """In one pass, where Keras's layers take a second one for the bias."""
+    on_cpu = rows.device.type == "cpu" and rows.dtype == torch.float32
+    if ONEDNN_IS_FASTER and on_cpu and not _is_exported():
+        return product_of_onednn(rows, kernel, bias)
     return torch.addmm(bias, rows, kernel)
 
 

@@ -58,6 +58,12 @@ class ImageModel(SafeTraining, keras.Model):
                 optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
         super().compile(optimizer, *args, **kwargs)
 
+    def predict_on_batch(self, x):
+        if keras.backend.backend() == "torch":
+            # Converted within the step, arrays cut the model to pieces for PyTorch's compiler.
+            x = keras.tree.map_structure(keras.ops.convert_to_tensor, x)
+        return super().predict_on_batch(x)
+
     def call(self, inputs, training=None, mask=None):
         self._check_images(inputs)
         if self._class_token_pass is not None and mask is None:

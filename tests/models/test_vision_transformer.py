@@ -259,6 +259,11 @@ def test_compiled_and_eager_predictions_equal_the_reference(as_users_run_it, jit
     variant.model.compile(jit_compile=jit, run_eagerly=not jit)
     actual = variant.model.predict(variant.images, verbose=0)
     assert_close(actual, expected_output(variant))
+    assert_close(variant.model.predict_on_batch(variant.images), expected_output(variant))
+    if jit and BACKEND == "torch":  # the model was one graph to the compiler
+        from torch._dynamo.utils import counters
+
+        assert counters["stats"]["unique_graphs"] and not counters["graph_break"]
 
 
 # --- Shapes and precision ----------------------------------------------------------------------
