@@ -38,6 +38,9 @@ class EncoderBlock(Layer):
 
     Returns:
         Tokens `(B, N, D)` or `(B, Q, D)`.
+
+    Raises:
+        ValueError: if `num_queries` is not from 1 to N.
     """
 
     def __init__(
@@ -112,6 +115,8 @@ class EncoderBlock(Layer):
                 layer.build(input_shape)
 
     def call(self, tokens, num_queries=None, training=None):
+        _check_queries(num_queries, tokens.shape[1])
+
         def forward(tokens):
             return self._forward(tokens, num_queries, training)
 
@@ -133,6 +138,7 @@ class EncoderBlock(Layer):
         return (input_shape[0], num_queries or input_shape[1], input_shape[2])
 
     def compute_output_spec(self, tokens, num_queries=None, training=None):
+        _check_queries(num_queries, tokens.shape[1])
         shape = self.compute_output_shape(tokens.shape, num_queries)
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
@@ -165,6 +171,17 @@ class EncoderBlock(Layer):
             return None
         return keras.layers.Dropout(
             rate, noise_shape=noise_shape, seed=seed, dtype=self.dtype_policy
+        )
+
+
+def _check_queries(number, num_tokens):
+    if number is None:
+        return
+    checks.positive_integer(number, "num_queries")
+    if num_tokens is not None and number > num_tokens:
+        raise ValueError(
+            f"`num_queries` must be at most the number of tokens, {num_tokens}. "
+            f"Received: num_queries={number}"
         )
 
 

@@ -60,8 +60,8 @@ def _is_exported():
 def projected(layer, tokens, axes):
     """As `platform.projected`, by PyTorch's own functions.
 
-    Without a compiler, the eight of `keras.ops` that it takes need as long as the products of a
-    small model.
+    Without a compiler, the eight of `keras.ops` that it takes in their place cost one image in
+    ViT-Ti/16 14 ms of 56.
     """
     dtype = getattr(torch, layer.compute_dtype)
     tokens, kernel, bias = (_tensor(value, dtype) for value in (tokens, layer.kernel, layer.bias))

@@ -23,11 +23,13 @@ def class_token_pass(model):
     """
     if not isinstance(model.spec, ViTSpec) or len(model.inputs) != 1:
         return None
-    *_, last = (i for i, layer in enumerate(model.layers) if isinstance(layer, EncoderBlock))
-    block, after = model.layers[last], model.layers[last + 1 :]
+    blocks = [i for i, layer in enumerate(model.layers) if isinstance(layer, EncoderBlock)]
+    if not blocks:
+        return None
+    block, after = model.layers[blocks[-1]], model.layers[blocks[-1] + 1 :]
     if not _pools_class_token(after) or not _is_chain([block, *after], model.outputs):
         return None
-    before = keras.Model(model.inputs[0], block.input)
+    before = keras.Model(model.inputs[0], block.input, name="before_last_block")
 
     def forward(images, training):
         tokens = before.call(images, training=training)

@@ -37,7 +37,8 @@ def count_macs(model):
 
     Matrix products and convolutions are counted: patches, attention, MLPs, ResNet units, the
     classifier. Norms, activations, sums and pooling are not, nor is the standardisation of
-    weights, which is done once a batch. Papers often call the same number FLOPs.
+    weights, which is done once a batch. Papers often call the same number FLOPs. All tokens of all
+    blocks count, as in papers, though a classifier of the class token needs one of the last block.
 
     Args:
         model: An `ImageModel`, or a functional model of its layers and Keras's dense layers.

@@ -145,6 +145,14 @@ def test_the_first_tokens_alone_are_those_of_all(num_queries, rematerialize):
     assert tuple(trained.shape[1:]) == symbolic.shape[1:] == (num_queries, D)
 
 
+@pytest.mark.parametrize("num_queries", [0, -1, N + 1, 1.5, True])
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_numbers_of_queries_that_cannot_be(num_queries, symbolic):
+    tokens = keras.Input((N, D)) if symbolic else random_inputs(B, N, D)
+    with pytest.raises(ValueError, match=f"Received: num_queries={num_queries}"):
+        weighted(PLAIN)(tokens, num_queries=num_queries)
+
+
 @pytest.mark.parametrize("epsilon", [1e-6, 1e-12, 1e-3])
 def test_the_epsilon_decides_where_the_variance_is_low(epsilon):
     arguments = {**PLAIN, "layer_norm_epsilon": epsilon}

@@ -76,6 +76,12 @@ def test_a_graph_that_reads_more_computes_all(lengths):
     assert lengths == [16, 16] and tuple(tokens.shape) == (2, 16, 24)
 
 
+def test_a_graph_without_blocks():
+    model = small.variant("plain").model
+    embedded = ImageModel(model.input, model.get_layer("patch_embedding").output, spec=model.spec)
+    assert embedded(small.variant("plain").images).shape[1:] == (15, 24)
+
+
 def test_a_model_within_a_model(lengths):
     variant = small.variant("plain")
     images = keras.Input(variant.images.shape[1:])
