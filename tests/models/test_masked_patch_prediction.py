@@ -1,4 +1,4 @@
-"""Masked patch prediction: targets, corruption and loss against NumPy, training and files."""
+"""Masked patch prediction: predictions and loss against NumPy, training, pictures and files."""
 
 import json
 import math
@@ -10,6 +10,7 @@ import other_processes
 import pytest
 import small_models as small
 from other_processes import BACKENDS
+from patches_by_loops import by_loops, cell, color_class
 from quick_compilation import quickly
 from reference_vit import forward
 from small_models import assert_close, build, numpy
@@ -19,12 +20,8 @@ from keras_vit import MaskedPatchPrediction
 from keras_vit.models.masked_patch_corruption import (
     EXCHANGED,
     MASKED,
-    UNCHANGED,
     VISIBLE,
-    PatchCorruption,
 )
-from keras_vit.models.masked_patch_targets import cut, make_target, paste
-from keras_vit.models.spec import ViTSpec
 
 PATCHES = 15  # of the small model: 3 rows, 5 columns
 CORRUPTED = 8  # half of them, rounded
@@ -43,200 +40,6 @@ def pretraining(fields=None, **arguments):
 def images(number, channels=3, seed=5):
     rng = np.random.default_rng(seed)
     return rng.uniform(-1, 1, (number, 24, 40, channels)).astype("float32")
-
-
-# --- Targets -----------------------------------------------------------------------------------
-
-
-def target(name, image_size, patch_size, channels=3, **fields):
-    sizes = {"num_layers": 1, "num_heads": 1, "hidden_dim": 4, "mlp_dim": 4}
-    fields = {"include_preprocessing": True, **fields}
-    spec = ViTSpec(image_size, patch_size, **sizes, channels=channels, **fields)
-    return make_target(name, spec, patch_size), spec
-
-
-def of(name, pixels, patch_size, **fields):
-    a_target, spec = target(name, pixels.shape[1:3], patch_size, pixels.shape[-1], **fields)
-    return numpy(a_target.of(cut(pixels, spec.grid, patch_size)))
-
-
-def by_loops(pixels, patch_size, patch_value):
-    """[patch_value(patch) of every patch, row by row] of every image."""
-    height, width = patch_size
-    return [
-        [
-            patch_value(image[top : top + height, left : left + width])
-            for top in range(0, image.shape[0], height)
-            for left in range(0, image.shape[1], width)
-        ]
-        for image in pixels
-    ]
-
-
-def color_class(color):
-    """3 bits a channel, of whole-number averages in 0..255."""
-    number = 0
-    for value in color:
-        number = 8 * number + min(int(8 * value / 255), 7)
-    return number
-
-
-def cell(patch, row, column, side):
-    """The mean of one of side x side cells, which may cut through pixels."""
-
-    def overlaps(size, index):  # in whole parts of a pixel, of which there are `side`
-        first, last = index * size, (index + 1) * size
-        return [max(0, min(last, side * (i + 1)) - max(first, side * i)) for i in range(size)]
-
-    weights = np.outer(overlaps(patch.shape[0], row), overlaps(patch.shape[1], column))
-    return np.einsum("hw,hwc->c", weights, patch.astype("float64")) / weights.sum()
-
-
-def test_mean_colors_worked_by_hand():
-    pixels = np.zeros((1, 4, 6, 3), "uint8")  # 2 x 2 patches of 2 high and 3 wide
-    pixels[0, :2, :3] = 255  # white: 7 * 64 + 7 * 8 + 7
-    pixels[0, :2, 3:] = (255, 0, 31)  # 31 is below the first step: 7 * 64
-    pixels[0, 2:, :3] = (32, 64, 224)  # just above steps 1, 2 and 7: 64 + 16 + 7
-    pixels[0, 2, 3:] = (0, 200, 0)  # half of the patch: a mean of (0, 100, 0), level 3: 24
-    np.testing.assert_array_equal(of("mean_color", pixels, (2, 3)), [[511, 448, 87, 24]])
-
-
-@pytest.mark.parametrize("channels", [1, 3, 4])
-def test_mean_colors(channels):
-    rng = np.random.default_rng(channels)
-    pixels = rng.integers(0, 256, (2, 12, 15, channels), "uint8")
-    # Patches of much and of little contrast, dark and bright ones.
-    pixels[1] = pixels[1] ** 0.5 * np.linspace(0, 16, 15)[:, None]
-    wanted = by_loops(pixels, (4, 5), lambda patch: color_class(patch.mean(axis=(0, 1))))
-    np.testing.assert_array_equal(of("mean_color", pixels, (4, 5)), wanted)
-    assert len(np.unique(wanted)) > 5
-
-
-@pytest.mark.parametrize("patch_size", [(8, 12), (6, 5), (4, 7)])
-def test_downsampled_patches(patch_size):
-    size = (2 * patch_size[0], 3 * patch_size[1])
-    pixels = np.random.default_rng(0).integers(0, 256, (2, *size, 3), "uint8")
-
-    def classes(patch):
-        cells = [cell(patch, row, column, 4) for row in range(4) for column in range(4)]
-        return [color_class(color) for color in cells]
-
-    actual = of("downsampled", pixels, patch_size)
-    wanted = np.array(by_loops(pixels, patch_size, classes))  # (B, N, 16)
-    np.testing.assert_array_equal(actual.reshape(wanted.shape), wanted)
-
-
-def test_colors_of_scaled_images_are_those_of_their_pixels():
-    pixels = np.random.default_rng(0).integers(0, 256, (2, 16, 24, 3), "uint8")
-    facts = keras_vit.models.preprocessing.Preprocessing((0.4, 0.5, 0.6), (0.2, 0.3, 0.25))
-    scaled = (pixels / 255 - np.array(facts.mean)) / np.array(facts.std)
-    fields = {"include_preprocessing": False, "preprocessing": facts}
-    actual = of("mean_color", scaled.astype("float32"), (8, 8), **fields)
-    np.testing.assert_array_equal(actual, of("mean_color", pixels, (8, 8)))
-
-
-def test_pixels_are_those_that_the_encoder_reads():
-    pixels = np.random.default_rng(0).integers(0, 256, (2, 4, 9, 2), "uint8")
-    wanted = by_loops(pixels / 127.5 - 1, (2, 3), lambda patch: patch.reshape(-1, 2))
-    actual = of("pixels", pixels, (2, 3)).reshape(2, 6, 6, 2)
-    np.testing.assert_allclose(actual, wanted, atol=1e-6)
-    as_read = (pixels / 127.5 - 1).astype("float32")
-    again = of("pixels", as_read, (2, 3), include_preprocessing=False)
-    np.testing.assert_allclose(again.reshape(actual.shape), wanted, atol=1e-6)
-
-
-@pytest.mark.parametrize("channels", [1, 4])
-def test_patches_go_back_to_their_places(channels):
-    pixels = np.random.default_rng(0).normal(size=(2, 6, 20, channels)).astype("float32")
-    patches = numpy(cut(pixels, (3, 4), (2, 5)))
-    np.testing.assert_array_equal(patches[1, 6], pixels[1, 2:4, 10:15])  # row 1, column 2
-    np.testing.assert_array_equal(paste(patches, (3, 4)), pixels)
-
-
-# --- Corruption --------------------------------------------------------------------------------
-
-
-def corruption(number=100, width=4, **arguments):
-    layer = PatchCorruption(**{"seed": 3, **arguments})
-    layer.build((None, number, width))
-    return layer
-
-
-def plan(layer, batch_size, training=True):
-    return [numpy(part) for part in layer.plan(batch_size, training)]
-
-
-def test_half_of_the_patches_of_every_sample_are_corrupted():
-    indices, kinds, _ = plan(corruption(number=30), 200)
-    assert indices.shape == (200, 15)
-    for sample, sample_kinds in zip(indices, kinds, strict=True):
-        assert set(sample) == set(np.flatnonzero(sample_kinds != VISIBLE))
-        assert len(set(sample)) == 15
-    often = (kinds != VISIBLE).sum(axis=0)  # 100 expected, a standard deviation of 7
-    assert 65 < often.min() and often.max() < 135
-
-
-@pytest.mark.parametrize("shares", [(0.8, 0.1), (0.5, 0.5), (0.0, 0.0), (0.2, 0.3)])
-def test_shares_are_within_binomial_bounds(shares):
-    layer = corruption(mask_share=shares[0], random_share=shares[1])
-    _, kinds, _ = plan(layer, 200)
-    wanted = {MASKED: shares[0], EXCHANGED: shares[1], UNCHANGED: 1 - sum(shares)}
-    corrupted = 200 * 50
-    for kind, share in wanted.items():
-        deviation = math.sqrt(corrupted * share * (1 - share))
-        assert abs((kinds == kind).sum() - corrupted * share) <= 4.5 * deviation
-
-
-def test_a_patch_is_exchanged_for_any_other_of_the_batch():
-    layer = corruption(number=5)
-    sources = np.concatenate([plan(layer, 4)[2].reshape(1, 20) for _ in range(50)])
-    steps = np.bincount(((sources - np.arange(20)) % 20).ravel(), minlength=20)
-    assert steps[0] == 0
-    assert 25 < steps[1:].min() and steps[1:].max() < 85  # 53 expected, a deviation of 7
-
-
-def test_the_only_patch_of_a_batch_stays():
-    assert plan(corruption(number=1, mask_ratio=1.0), 1)[2] == 0
-
-
-def test_corrupted_embeddings():
-    layer = corruption(number=50, mask_share=0.4, random_share=0.4)
-    layer.mask_token.assign(np.full((1, 1, 4), 9.0))
-    patches = np.random.default_rng(0).normal(size=(8, 50, 4)).astype("float32")
-    corrupted, indices = (numpy(part) for part in layer(patches))
-    wanted_indices, kinds, sources = plan(layer, 8, training=False)
-    np.testing.assert_array_equal(indices, wanted_indices)
-    assert set(kinds.ravel()) == {VISIBLE, MASKED, EXCHANGED, UNCHANGED}
-    for sample, number in np.ndindex(8, 50):
-        kind, value = kinds[sample, number], patches[sample, number]
-        if kind == MASKED:
-            value = np.full(4, 9.0)
-        if kind == EXCHANGED:
-            value = patches[sources[sample, number] // 50, sources[sample, number] % 50]
-        np.testing.assert_array_equal(corrupted[sample, number], value)
-
-
-def test_corruptions_differ_by_sample_and_by_step():
-    first, second = corruption(), corruption()
-    steps = [plan(first, 6)[1] for _ in range(3)]
-    assert len({sample.tobytes() for step in steps for sample in step}) == 18
-    np.testing.assert_array_equal(plan(second, 6)[1], steps[0])  # the same seed
-    assert (plan(corruption(seed=4), 6)[1] != steps[0]).any()
-
-
-def test_corruption_in_inference_is_always_the_same():
-    layer = corruption()
-    before = plan(layer, 6, training=False)[1]
-    plan(layer, 6)
-    np.testing.assert_array_equal(plan(layer, 6, training=False)[1], before)
-    assert len({sample.tobytes() for sample in before}) == 6
-
-
-def test_the_layer_comes_back_from_its_config():
-    layer = PatchCorruption(0.25, 0.6, 0.3, seed=8, name="other", dtype="mixed_bfloat16")
-    copy = PatchCorruption.from_config(json.loads(json.dumps(layer.get_config())))
-    assert copy.get_config() == layer.get_config()
-    assert (copy.mask_ratio, copy.mask_share, copy.random_share, copy.seed) == (0.25, 0.6, 0.3, 8)
 
 
 # --- Predictions and loss ----------------------------------------------------------------------

@@ -4,9 +4,7 @@ import base64
 import contextlib
 import dataclasses
 import hashlib
-import http.server
 import io
-import json
 import os
 import pathlib
 import subprocess
@@ -15,82 +13,11 @@ import threading
 import types
 
 import pytest
+from failing_server import DATA, Handler, Page, Server
 
-from keras_vit.weights import catalogue, download, hub, lock, transfer
+from keras_vit.weights import catalogue, download, lock, transfer
 
-DATA = bytes(range(256)) * 400  # 102,400 bytes
 ENTRY = catalogue.find("ViT_B16", "imagenet")
-
-
-@dataclasses.dataclass
-class Page:
-    """What the server has at an address, and what goes wrong with it.
-
-    Each cut is the number of bytes after which one answer ends. `stall` holds back the second half
-    of the file until it is set.
-    """
-
-    data: bytes = DATA
-    status: list = dataclasses.field(default_factory=list)  # of the first answers
-    cuts: list = dataclasses.field(default_factory=list)
-    headers: dict = dataclasses.field(default_factory=lambda: {"ETag": '"1"'})
-    ranges: bool = True
-    shift: int = 0  # by how much a piece is beside the one that was asked for
-    length: bool = True
-    stall: threading.Event | None = None
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        page = self.server.pages.get(self.path)
-        self.server.requests.append((self.path, self.headers.get("Range")))
-        if page is None:
-            return self.send_error(404)
-        if page.status and (status := page.status.pop(0)) != 200:
-            return self.answer(status, b"", page)
-        start = self.start_of(page)
-        if start is not None and start >= len(page.data):
-            return self.send_error(416)
-        if start is None:
-            return self.answer(200, page.data, page)
-        start += page.shift
-        return self.answer(206, page.data[start:], page, start)
-
-    def start_of(self, page):
-        """Where the piece that was asked for begins, None if the whole file is to be sent."""
-        if not page.ranges or "Range" not in self.headers:
-            return None
-        if self.headers.get("If-Range", page.headers.get("ETag")) != page.headers.get("ETag"):
-            return None
-        return int(self.headers["Range"].removeprefix("bytes=").removesuffix("-"))
-
-    def answer(self, status, body, page, start=0):
-        self.send_response(status)
-        for name, values in page.headers.items():
-            for value in values if isinstance(values, list) else [values]:
-                self.send_header(name, value)
-        if status == 206:
-            whole = len(page.data)
-            self.send_header("Content-Range", f"bytes {start}-{whole - 1}/{whole}")
-        if page.length:
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if page.stall is not None:
-            half = 0 if start else len(body) // 2
-            self.wfile.write(body[:half])
-            page.stall.wait(10)
-            body = body[half:]
-        self.wfile.write(body[: page.cuts.pop(0)] if page.cuts and status < 300 else body)
-
-    def log_message(self, *arguments):
-        pass
-
-
-class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-
-    def handle_error(self, *arguments):
-        pass  # clients that have gone
 
 
 @pytest.fixture
@@ -511,81 +438,3 @@ def test_a_log_gets_one_message(server, tmp_path, capsys):
     server.pages["/weights.npz"] = Page()
     path = download.fetch(f"{server.url}/weights.npz", tmp_path)
     assert capsys.readouterr().err == f"Downloading {server.url}/weights.npz\nto {path}\n"
-
-
-# The Hub, by a stand-in for its library.
-
-
-class HubLibrary:
-    """Has one repository, whose files come when it is asked for over the network."""
-
-    def __init__(self, folder, files):
-        self.folder, self.files, self.calls, self.online = folder, files, [], True
-
-    def snapshot_download(self, **arguments):
-        self.calls.append(arguments)
-        if not arguments["local_files_only"]:
-            if not self.online:
-                raise RuntimeError("no route to the hub")
-            self.folder.mkdir(exist_ok=True)
-            for name, text in self.files.items():
-                (self.folder / name).write_text(text)
-        elif not self.folder.is_dir():
-            raise FileNotFoundError("not in the cache")
-        return str(self.folder)
-
-
-@pytest.fixture
-def library(tmp_path, monkeypatch):
-    library = HubLibrary(tmp_path / "snapshot", {"model.safetensors": "", "config.json": "{}"})
-    monkeypatch.setitem(sys.modules, "huggingface_hub", library)
-    return library
-
-
-def test_a_repository_is_fetched_once(library, tmp_path):
-    assert download.fetch("hf://google/vit-base-patch16-224@main", tmp_path) == library.folder
-    call = library.calls[-1]
-    assert (call["repo_id"], call["revision"]) == ("google/vit-base-patch16-224", "main")
-    assert call["allow_patterns"] == ["*.safetensors", "*.json"]
-    assert call["cache_dir"] == str(tmp_path)
-    library.online = False
-    assert download.fetch("hf://google/vit-base-patch16-224@main") == library.folder
-    assert [call["local_files_only"] for call in library.calls] == [True, False, True]
-
-
-def test_a_repository_that_was_cut_is_completed(library):
-    shards = {"a": "model-1.safetensors", "b": "model-2.safetensors"}
-    library.files = {"model.safetensors.index.json": json.dumps({"weight_map": shards})}
-    library.files["model-1.safetensors"] = ""
-    with pytest.raises(download.DownloadError, match="no safetensors"):
-        download.fetch("hf://google/vit")
-    library.files["model-2.safetensors"] = ""
-    assert download.fetch("hf://google/vit") == library.folder
-
-
-def test_a_repository_without_safetensors(library):
-    library.files = {"pytorch_model.bin": ""}
-    with pytest.raises(download.DownloadError, match=r"no safetensors, only \['pytorch_model.bin'"):
-        download.fetch("hf://google/vit")
-
-
-def test_the_hub_without_a_network(library):
-    library.online = False
-    with pytest.raises(download.DownloadError) as error:
-        download.fetch("hf://google/vit")
-    for words in ("hf://google/vit", "no route", "https://huggingface.co/google/vit", "`weights=`"):
-        assert words in str(error.value)
-
-
-def test_the_hub_without_its_library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ImportError, match=r"keras3-vit\[hub\]"):
-        download.fetch("hf://google/vit")
-
-
-@pytest.mark.parametrize(
-    "url", ["hf://google", "hf://google/vit/config.json", "hf://a b/c", "hf://"]
-)
-def test_addresses_that_are_no_repository(url):
-    with pytest.raises(ValueError, match="organisation/repository"):
-        hub.parse(url)
