@@ -89,6 +89,20 @@ def test_activations_by_hand(model):
     assert planning.block_activations(block, split=2) == 4 * (whole + shared // 2)
 
 
+def test_activations_where_one_of_seven_tokens_is_computed(model):
+    block = model.get_layer("block_1")
+    norms, keys_and_values = 3 * (7 + 1) * 64, 2 * 7 * 64
+    queries, hidden, weights = 4 * 1 * 64, 3 * 1 * 128, 3 * 2 * 1 * 7
+    kept = 4 * (norms + keys_and_values + queries + hidden + weights)
+    assert planning.block_activations(block, num_queries=1) == kept
+    # What block_0 keeps, and the more of block_1's and of what block_0 needs while at work.
+    whole = planning.block_activations(model.get_layer("block_0"))
+    every_token = keras_vit.VisionTransformer(**SIZES, pooling="avg", class_token=True)
+    saved = planning.activations(every_token) - planning.activations(model)
+    at_work = int(planning.WORKSPACE * whole), kept + int(planning.WORKSPACE * kept)
+    assert saved == whole + at_work[0] - max(at_work)
+
+
 def test_half_the_bytes_in_half_the_bits():
     half = keras_vit.VisionTransformer(**SIZES, dtype="mixed_bfloat16").get_layer("block_0")
     # All but two of the three (h, N, N), which stay float32.
@@ -96,10 +110,11 @@ def test_half_the_bytes_in_half_the_bits():
     assert planning.block_activations(half) == 2 * numbers + (2 + 4 + 4) * 2 * 49
 
 
-def test_rematerialised_blocks_keep_their_inputs(model):
+def test_rematerialised_blocks_keep_their_inputs():
+    model = keras_vit.VisionTransformer(**SIZES, pooling="avg")
     block = planning.block_activations(model.get_layer("block_0"))
     saved = planning.activations(model) - planning.activations(model, rematerialize=True)
-    assert saved == 2 * block - (block + 2 * 4 * 7 * 64)
+    assert saved == 2 * block - (block + 2 * 4 * 6 * 64)
 
 
 @pytest.mark.parametrize(
@@ -131,10 +146,12 @@ def test_layouts_to_compare_divide_the_heads(model):
 
 @pytest.mark.skipif(not JAX, reason="XLA's account of memory comes with JAX")
 @pytest.mark.parametrize(
-    ("layers", "size", "heads", "width", "mlp_dim"),
-    [(3, 64, 2, 192, 384), (2, 128, 4, 128, 512)],
+    ("pooling", "layers", "size", "heads", "width", "mlp_dim"),
+    [("token", 3, 64, 2, 192, 384), ("token", 2, 128, 4, 128, 512), ("avg", 3, 64, 2, 192, 384)],
 )
-def test_the_estimate_of_activations_beside_that_of_xla(layers, size, heads, width, mlp_dim):
+def test_the_estimate_of_activations_beside_that_of_xla(
+    pooling, layers, size, heads, width, mlp_dim
+):
     model = keras_vit.VisionTransformer(
         image_size=size,
         patch_size=8,
@@ -143,6 +160,7 @@ def test_the_estimate_of_activations_beside_that_of_xla(layers, size, heads, wid
         hidden_dim=width,
         mlp_dim=mlp_dim,
         classes=10,
+        pooling=pooling,
         classifier_activation=None,
     )
     model.compile(
