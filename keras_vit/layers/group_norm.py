@@ -5,6 +5,7 @@ from keras import ops
 
 from keras_vit.layers import checks
 from keras_vit.layers.base import Layer
+from keras_vit.layers.platform import group_norm
 
 
 @keras.saving.register_keras_serializable(package="keras_vit")
@@ -45,18 +46,10 @@ class GroupNorm(Layer):
         self.beta = self._vector("beta", channels, "zeros")
 
     def call(self, images):
-        height, width, channels = images.shape[1:]
-        size = channels // self.groups
         x = ops.cast(images, keras.backend.result_type(images.dtype, "float32"))
-        x = ops.reshape(x, (-1, height * width, self.groups, size))
-        x = x - ops.mean(x, axis=(1, 3), keepdims=True)
-        variance = ops.mean(ops.square(x), axis=(1, 3), keepdims=True)
-        gamma, beta = (
-            ops.cast(ops.reshape(vector, (self.groups, size)), x.dtype)
-            for vector in (self.gamma, self.beta)
-        )
-        x = x * (ops.rsqrt(variance + self.epsilon) * gamma) + beta
-        return ops.cast(ops.reshape(x, (-1, height, width, channels)), self.compute_dtype)
+        gamma, beta = (ops.cast(vector, x.dtype) for vector in (self.gamma, self.beta))
+        x = group_norm(x, self.groups, gamma, beta, self.epsilon)
+        return ops.cast(x, self.compute_dtype)
 
     def compute_output_shape(self, input_shape):
         return input_shape

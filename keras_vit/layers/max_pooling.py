@@ -1,11 +1,11 @@
 """Max pooling that pads with minus infinity."""
 
 import keras
-from keras import ops
 
 from keras_vit.layers import checks
 from keras_vit.layers.base import Layer
-from keras_vit.layers.padding import PADDINGS, num_windows, pad_images
+from keras_vit.layers.padding import PADDINGS, image_pads, num_windows, pad_images
+from keras_vit.layers.platform import max_pool
 
 
 @keras.saving.register_keras_serializable(package="keras_vit")
@@ -32,10 +32,9 @@ class MaxPooling(Layer):
         self.padding = checks.one_of(padding, "padding", PADDINGS)
 
     def call(self, images):
-        images = pad_images(images, self.pool_size, self.strides, self.padding, value=float("-inf"))
-        return ops.max_pool(
-            images, self.pool_size, strides=self.strides, data_format="channels_last"
-        )
+        border = image_pads(images, self.pool_size, self.strides, self.padding)
+        images = pad_images(images, *border, value=float("-inf"))
+        return max_pool(images, self.pool_size, self.strides)
 
     def compute_output_shape(self, input_shape):
         batch, height, width, channels = checks.image_shape(input_shape)

@@ -24,12 +24,16 @@ def num_windows(size, stride):
     return -(-size // stride)
 
 
-def pad_images(images, window, strides, padding, value=0.0):
-    """(B, H, W, C) with the border that windows of this size and these strides need."""
-    height, width = (
+def image_pads(images, window, strides, padding):
+    """`pads` of the height and of the width of images (B, H, W, C)."""
+    return tuple(
         pads(size, side, stride, padding)
         for size, side, stride in zip(images.shape[1:3], window, strides, strict=True)
     )
+
+
+def pad_images(images, height, width, value=0.0):
+    """(B, H, W, C) with so many pixels `(before, after)` of a value along height and width."""
     if not any((*height, *width)):
         return images
     return ops.pad(images, ((0, 0), height, width, (0, 0)), constant_values=value)

@@ -7,7 +7,8 @@ from keras import ops
 
 from keras_vit.layers import checks
 from keras_vit.layers.base import Layer
-from keras_vit.layers.padding import PADDINGS, num_windows, pad_images
+from keras_vit.layers.padding import PADDINGS, image_pads, num_windows
+from keras_vit.layers.platform import convolved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,9 +84,9 @@ class StdConv2D(Layer):
         kernel = ops.convert_to_tensor(self.kernel)
         if self.standardization is not None:
             kernel = standardize(kernel, self.standardization)
-        images = pad_images(images, self.kernel_size, self.strides, self.padding)
         kernel = ops.cast(kernel, self.compute_dtype)
-        return ops.conv(images, kernel, strides=self.strides, data_format="channels_last")
+        border = image_pads(images, self.kernel_size, self.strides, self.padding)
+        return convolved(images, kernel, self.strides, border)
 
     def compute_output_shape(self, input_shape):
         batch, height, width, _ = checks.image_shape(input_shape)

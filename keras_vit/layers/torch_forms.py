@@ -38,7 +38,7 @@ def prefers_own_gelu(x):
     """
     if not isinstance(x, torch.Tensor) or x.device.type != "cpu" or x.dtype != torch.float32:
         return False
-    return not _is_exported() and (torch.compiler.is_compiling() or not torch.is_grad_enabled())
+    return not is_exported() and (torch.compiler.is_compiling() or not torch.is_grad_enabled())
 
 
 def gelu_tanh(x):
@@ -52,7 +52,7 @@ def gelu_tanh(x):
     return doubled.sigmoid_().mul_(x)
 
 
-def _is_exported():
+def is_exported():
     """Whether a graph is made for other runtimes, which know PyTorch's common operations only."""
     return torch.compiler.is_exporting() or torch.jit.is_tracing()
 
@@ -78,7 +78,7 @@ def _tensor(value, dtype):
 def _product_with_bias(rows, kernel, bias):
     """In one pass, where Keras's layers take a second one for the bias."""
     on_cpu = rows.device.type == "cpu" and rows.dtype == torch.float32
-    if ONEDNN_IS_FASTER and on_cpu and not _is_exported():
+    if ONEDNN_IS_FASTER and on_cpu and not is_exported():
         return product_of_onednn(rows, kernel, bias)
     return torch.addmm(bias, rows, kernel)
 

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import reference_resnet
+from keras import ops
 from layer_contract import assert_close, assign, call, check_layer, random_inputs, to_numpy
 
 from keras_vit.layers import GroupNorm
@@ -35,9 +36,10 @@ def test_epsilon_shows_in_flat_images(epsilon):
     assert np.abs(outputs - other).max() > 0.1 * np.abs(other).max()
 
 
-def test_a_large_mean_does_not_drown_a_small_deviation():
+@pytest.mark.parametrize(("height", "width"), [(H, W), (19, 34)])
+def test_a_large_mean_does_not_drown_a_small_deviation(height, width):
     # Taken as E[x^2] - E[x]^2 in float32, this variance of 1e-4 has an error of the same size.
-    x = (30 + 1e-2 * random_inputs(B, H, W, C)).astype("float32")
+    x = (30 + 1e-2 * random_inputs(B, height, width, C)).astype("float32")
     assert_close(call(GroupNorm(6), [x]), expected_norm(x, 1e-6), 1e-3)
 
 
@@ -81,3 +83,21 @@ def test_refuses_channels_that_the_groups_do_not_divide():
         GroupNorm().build((None, H, W, C))
     with pytest.raises(ValueError, match="Received: groups="):
         GroupNorm(0)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_step_of_training_beside_the_reference(frozen):
+    """The gradients of the factors, with images that need a gradient and with some that do not."""
+    before = keras.layers.Conv2D(C, 1, use_bias=False, trainable=not frozen)
+    layer = GroupNorm(6, epsilon=1e-3)
+    model = keras.Sequential([keras.Input((H, W, C)), before, layer])
+    before.kernel.assign(np.eye(C)[None, None])
+    model.compile(keras.optimizers.SGD(1.0), loss=lambda y, x: ops.sum(y * x) / B)
+    images, weights = 20 + random_inputs(B, H, W, C), random_inputs(B, H, W, C, seed="weights")
+    model.fit(images, weights, batch_size=B, verbose=0)
+    normalised = reference_resnet.group_norm(
+        np.float64(images), {"gamma": np.ones(C), "beta": np.zeros(C)}, 1e-3, groups=6
+    )
+    gradient = (weights * normalised).sum((0, 1, 2)) / B
+    assert_close(to_numpy(layer.gamma), 1 - gradient, 1e-4)
+    assert_close(to_numpy(layer.beta), -weights.sum((0, 1, 2)) / B, 1e-4)
