@@ -15,7 +15,7 @@ import keras_vit
 from keras_vit.applications.facts import CONSTRUCTORS
 from keras_vit.layers import EncoderBlock, checks
 from keras_vit.models import layout
-from keras_vit.models.last_block import class_token_pass
+from keras_vit.models.forward_pass import class_token_block
 from pipelines.distribution.spec import Spec
 
 GIB = 2**30
@@ -134,7 +134,7 @@ def activations(model, split=1, rematerialize=False):
     blocks = [layer for layer in model.layers if isinstance(layer, EncoderBlock)]
     others = sum(_layer_activations(layer) for layer in model.layers if layer not in blocks)
     kept = [block_activations(block, split) for block in blocks]
-    if class_token_pass(model) is not None:
+    if class_token_block(model) is not None:
         kept[-1] = block_activations(blocks[-1], split, num_queries=1)
     if rematerialize:
         inputs = [_size(block) * math.prod(block.output.shape[1:]) for block in blocks]

@@ -3,8 +3,8 @@
 import keras
 
 from keras_vit.models.families import spec_from_dict
+from keras_vit.models.forward_pass import forward_pass
 from keras_vit.models.image_spec import ImageSpec
-from keras_vit.models.last_block import class_token_pass
 from keras_vit.models.safe_training import SafeTraining
 from keras_vit.models.spec import ViTSpec
 
@@ -31,7 +31,7 @@ class ImageModel(SafeTraining, keras.Model):
         spec = kwargs.pop("spec", None)
         super().__init__(*args, **kwargs)
         self.spec = spec_from_dict(spec) if isinstance(spec, dict) else spec
-        self._class_token_pass = class_token_pass(self)
+        self._forward_pass = forward_pass(self)
 
     def get_config(self):
         config = super().get_config()
@@ -66,8 +66,8 @@ class ImageModel(SafeTraining, keras.Model):
 
     def call(self, inputs, training=None, mask=None):
         self._check_images(inputs)
-        if self._class_token_pass is not None and mask is None:
-            return self._class_token_pass(keras.tree.flatten(inputs)[0], training)
+        if self._forward_pass is not None and mask is None:
+            return self._forward_pass(keras.tree.flatten(inputs)[0], training)
         return super().call(inputs, training=training, mask=mask)
 
     def _check_images(self, inputs):

@@ -1,4 +1,6 @@
-"""Of the last block a classifier of the class token computes nothing else, to the same numbers."""
+"""What is kept between layers, and what of the last block is computed: to the same numbers."""
+
+import weakref
 
 import keras
 import numpy as np
@@ -90,3 +92,21 @@ def test_a_model_within_a_model(lengths):
     wanted = 2 * small.expected_output(variant)
     small.assert_close(small.call(doubled, variant.images), wanted)
     assert lengths == [16, 1]
+
+
+@pytest.mark.parametrize(("graph", "at_once"), [(lambda model: model, 2), (all_tokens, 5)])
+def test_what_a_layer_returned_is_let_go(graph, at_once, monkeypatch):
+    """Where nothing is compiled: of five blocks, the tokens of the one before and of this one."""
+    variant = small.build(num_layers=5, pooling="avg")
+    variant.model.trainable = False  # for gradients PyTorch would keep them
+    returned, alive, forward = [], [], EncoderBlock._forward
+
+    def watched(self, *args):
+        tokens = forward(self, *args)
+        returned.append(weakref.ref(tokens))
+        alive.append(sum(tokens() is not None for tokens in returned))
+        return tokens
+
+    monkeypatch.setattr(EncoderBlock, "_forward", watched)
+    graph(variant.model)(keras.ops.convert_to_tensor(variant.images))
+    assert max(alive) == at_once
