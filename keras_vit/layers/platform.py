@@ -124,7 +124,8 @@ def convolved(images, kernel, strides, border):
     if BACKEND == "torch":
         from keras_vit.layers import torch_images
 
-        return torch_images.convolved(images, kernel, strides, border)
+        if torch_images.prefers_own_forms():
+            return torch_images.convolved(images, kernel, strides, border)
     images = pad_images(images, *border)
     if tuple(kernel.shape[:2]) == (1, 1) and BACKEND == "jax" and tensorflow_or_jax_on_a_cpu():
         # XLA's own convolution on a CPU takes 1.4 to 2.7 times as long as its product does.
@@ -137,7 +138,8 @@ def max_pool(images, window, strides):
     if BACKEND == "torch":
         from keras_vit.layers import torch_images
 
-        return torch_images.max_pool(images, window, strides)
+        if torch_images.prefers_own_forms():
+            return torch_images.max_pool(images, window, strides)
     return ops.max_pool(images, window, strides=strides, data_format="channels_last")
 
 

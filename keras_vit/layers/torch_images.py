@@ -8,15 +8,23 @@ convolution 1 x 1 to 64 channels takes 7 ms on two cores in place of 52.
 import torch
 from torch.nn import functional
 
-from keras_vit.layers.padding import pad_images
 from keras_vit.layers.torch_forms import is_exported
+
+
+def prefers_own_forms():
+    """Whether the functions here take the place of Keras's.
+
+    Not where PyTorch compiles: with the sizes of images left open, as Keras has them compiled, its
+    compiler fails to lower a convolution of views with the axes renamed (PyTorch 2.13).
+    """
+    return not torch.compiler.is_compiling() and not is_exported()
 
 
 def convolved(images, kernel, strides, border):
     """As `platform.convolved`."""
     (top, bottom), (left, right) = border
     if (top, left) != (bottom, right):
-        images = pad_images(images, *border)
+        images = functional.pad(images, (0, 0, left, right, top, bottom))
         top = left = 0
     images = functional.conv2d(
         _renamed(images), kernel.permute(3, 2, 0, 1), stride=strides, padding=(top, left)
@@ -38,7 +46,7 @@ def prefers_own_group_norm(images, gamma, beta):
     trained = torch.is_grad_enabled() and (gamma.requires_grad or beta.requires_grad)
     if trained and not images.requires_grad:
         return False
-    return images.device.type == "cpu" and not is_exported()
+    return images.device.type == "cpu" and prefers_own_forms()
 
 
 def group_norm(images, groups, gamma, beta, epsilon):

@@ -8,6 +8,7 @@ import pytest
 import reference_resnet
 import small_models
 from golden_resnets import HYBRID_GOLDENS, load_hybrid
+from jit_on_torch import JIT_ON_TORCH
 from reference_resnet import ORIGINS
 from small_models import assert_close, assign
 from small_resnets import HYBRID, call, hybrid, outputs_of, random_images, trained
@@ -25,6 +26,20 @@ def golden_model(name):
 
 
 # --- Numbers -----------------------------------------------------------------------------------
+
+
+@JIT_ON_TORCH
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
+def test_compiled_predictions_are_those_without_a_compiler():
+    # Units with and without strides: PyTorch's compiler leaves the sizes open when they differ.
+    sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 12, "mlp_dim": 10, "classes": 5}
+    model = VisionTransformer(64, 1, **sizes, resnet=(1, 1), resnet_width=0.5)
+    images = random_images(model)
+    model.compile(run_eagerly=True)
+    wanted = model.predict_on_batch(images)
+    model.compile(jit_compile=True)
+    assert_close(model.predict_on_batch(images), wanted)
 
 
 @pytest.mark.parametrize("name", HYBRID_GOLDENS)
