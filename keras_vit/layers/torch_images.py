@@ -14,8 +14,8 @@ from keras_vit.layers.torch_forms import is_exported
 def prefers_own_forms():
     """Whether the functions here take the place of Keras's.
 
-    Not where PyTorch compiles: with the sizes of images left open, as Keras has them compiled, its
-    compiler fails to lower a convolution of views with the axes renamed (PyTorch 2.13).
+    Not where PyTorch compiles: where its compiler leaves the sizes of images open, it fails to
+    lower a convolution of views with the axes renamed (PyTorch 2.13).
     """
     return not torch.compiler.is_compiling() and not is_exported()
 
@@ -38,7 +38,10 @@ def max_pool(images, window, strides):
 
 
 def prefers_own_group_norm(images, gamma, beta):
-    """Whether PyTorch's operation is the faster one, as it is on a CPU, up to 15 times.
+    """Whether PyTorch's operation is the faster one, as it is on a CPU.
+
+    It takes 15 in place of 64 ms for 8 images (56, 56, 256) on two busy cores, and as long as the
+    parts for 14 x 14 of 1,024 channels.
 
     Its gradient crashes the process where factors need one and channels-last images need none
     (PyTorch 2.13), as behind frozen layers.
