@@ -17,7 +17,7 @@ ORDER = (
 )
 LEVEL = {folder: level for level, folders in enumerate(ORDER) for folder in folders}
 
-# Imported inside the functions that need them, since not everybody has them.
+# Imported where they are needed, since not everybody has them.
 OPTIONAL = {"h5py", "jax", "matplotlib", "PIL", "huggingface_hub", "torch"}
 
 
@@ -61,8 +61,10 @@ def test_nobody_imports_keras_source(folder):
 
 # Files of one backend alone, and its package. They are imported where that backend computes.
 OF_A_BACKEND = {
+    "keras_vit/layers/torch_calls.py": "torch",
     "keras_vit/layers/torch_forms.py": "torch",
     "keras_vit/layers/torch_images.py": "torch",
+    "keras_vit/layers/torch_onednn.py": "torch",
 }
 
 

@@ -5,6 +5,10 @@ import inspect
 import keras
 
 from keras_vit.layers import initial_values
+from keras_vit.layers.platform import BACKEND
+
+if BACKEND == "torch":
+    from keras_vit.layers import torch_calls
 
 
 class Layer(keras.layers.Layer):
@@ -28,6 +32,18 @@ class Layer(keras.layers.Layer):
 
     def add_weight(self, *args, initializer=None, **kwargs):
         return super().add_weight(*args, initializer=initial_values.chosen(initializer), **kwargs)
+
+    def call_part(self, part, *tensors, **arguments):
+        """`part(*tensors, **arguments)`, where this layer's own call has begun.
+
+        Keras prepares every call: it converts what comes in, builds, enters scopes. For a part of
+        the same policy nothing of that is left to do, and without a compiler it takes PyTorch as
+        long as the products of a tiny model do.
+        """
+        if BACKEND == "torch" and part.dtype_policy is self.dtype_policy:
+            if torch_calls.needs_no_preparation(part, tensors):
+                return torch_calls.call_module(part, tensors, arguments)
+        return part(*tensors, **arguments)
 
     # Only the outermost layer's config is saved, so it must say which of its parts are quantised:
     # they have other variables then. The parts are made in float and quantised before loading.

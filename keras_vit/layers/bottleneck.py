@@ -45,8 +45,11 @@ class BottleneckUnit(ResidualUnit):
             self.norm_proj = self.norm("norm_proj", output_shape)
 
     def call(self, images):
-        x = ops.relu(self.norm1(self.conv1(images)))  # (B, H, W, F)
-        x = ops.relu(self.norm2(self.conv2(x)))  # (B, H / strides, W / strides, F)
-        x = self.norm3(self.conv3(x))
-        shortcut = images if self.conv_proj is None else self.norm_proj(self.conv_proj(images))
+        run = self.call_part
+        x = ops.relu(run(self.norm1, run(self.conv1, images)))  # (B, H, W, F)
+        x = ops.relu(run(self.norm2, run(self.conv2, x)))  # (B, H / strides, W / strides, F)
+        x = run(self.norm3, run(self.conv3, x))
+        shortcut = images
+        if self.conv_proj is not None:
+            shortcut = run(self.norm_proj, run(self.conv_proj, images))
         return ops.relu(shortcut + x)

@@ -143,17 +143,26 @@ class EncoderBlock(Layer):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def _attention_branch(self, tokens, num_queries, training):
-        tokens = self.attention_norm(tokens)
-        branch = self.attention(_first(tokens, num_queries), tokens, training=training)
+        tokens = self.call_part(self.attention_norm, tokens)
+        queries = _first(tokens, num_queries)
+        branch = self.call_part(self.attention, queries, tokens, training=training)
         for layer in (self.attention_dropout, self.attention_scale, self.attention_drop_path):
-            branch = _apply(layer, branch, training)
+            branch = self._apply(layer, branch, training)
         return branch
 
     def _mlp_branch(self, tokens, training):
-        branch = self.mlp(self.mlp_norm(tokens), training=training)
+        tokens = self.call_part(self.mlp_norm, tokens)
+        branch = self.call_part(self.mlp, tokens, training=training)
         for layer in (self.mlp_scale, self.mlp_drop_path):
-            branch = _apply(layer, branch, training)
+            branch = self._apply(layer, branch, training)
         return branch
+
+    def _apply(self, layer, tokens, training):
+        if layer is None:
+            return tokens
+        if isinstance(layer, keras.layers.Dropout):
+            return layer(tokens, training=training)
+        return self.call_part(layer, tokens)
 
     def _norm(self, name):
         return keras.layers.LayerNormalization(
@@ -187,11 +196,3 @@ def _check_queries(number, num_tokens):
 
 def _first(tokens, number):
     return tokens if number is None else tokens[:, :number]
-
-
-def _apply(layer, tokens, training):
-    if layer is None:
-        return tokens
-    if isinstance(layer, keras.layers.Dropout):
-        return layer(tokens, training=training)
-    return layer(tokens)

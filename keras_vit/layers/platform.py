@@ -9,6 +9,9 @@ from keras_vit.layers.padding import pad_images
 
 BACKEND = keras.backend.backend()
 
+if BACKEND == "torch":
+    from keras_vit.layers import torch_forms, torch_images
+
 
 def tensorflow_or_jax_on_a_cpu():
     """Whether TensorFlow or JAX is the backend and computes on a CPU.
@@ -32,8 +35,6 @@ def attention(query, key, value, bias=None):
         Float tensor `(B, N, h, d)`.
     """
     if BACKEND == "torch":
-        from keras_vit.layers import torch_forms
-
         return torch_forms.attention(query, key, value, bias)
     return ops.dot_product_attention(query, key, value, bias=bias, scale=1.0)
 
@@ -41,8 +42,6 @@ def attention(query, key, value, bias=None):
 def gelu_tanh(x):
     """GELU in its tanh approximation, x * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2."""
     if BACKEND == "torch":
-        from keras_vit.layers import torch_forms
-
         if torch_forms.prefers_own_gelu(x):
             return torch_forms.gelu_tanh(x)
     return ops.gelu(x, approximate=True)
@@ -94,8 +93,6 @@ def projected(layer, tokens, axes=1):
     if layer.quantization_mode:
         return layer(tokens)
     if BACKEND == "torch":
-        from keras_vit.layers import torch_forms
-
         return torch_forms.projected(layer, tokens, axes)
     if not tensorflow_or_jax_on_a_cpu() or None in tokens.shape[1:]:
         return layer(tokens)
@@ -122,8 +119,6 @@ def convolved(images, kernel, strides, border):
         Float tensor `(B, H', W', F)`.
     """
     if BACKEND == "torch":
-        from keras_vit.layers import torch_images
-
         if torch_images.prefers_own_forms():
             return torch_images.convolved(images, kernel, strides, border)
     images = pad_images(images, *border)
@@ -136,8 +131,6 @@ def convolved(images, kernel, strides, border):
 def max_pool(images, window, strides):
     """The maximum of every window of images `(B, H, W, C)`, without padding."""
     if BACKEND == "torch":
-        from keras_vit.layers import torch_images
-
         if torch_images.prefers_own_forms():
             return torch_images.max_pool(images, window, strides)
     return ops.max_pool(images, window, strides=strides, data_format="channels_last")
@@ -156,8 +149,6 @@ def group_norm(images, groups, gamma, beta, epsilon):
         Float tensor `(B, H, W, C)`.
     """
     if BACKEND == "torch":
-        from keras_vit.layers import torch_images
-
         if torch_images.prefers_own_group_norm(images, gamma, beta):
             return torch_images.group_norm(images, groups, gamma, beta, epsilon)
     x = images - _group_means(images, groups)

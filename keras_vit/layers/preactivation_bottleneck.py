@@ -44,8 +44,9 @@ class PreActivationUnit(ResidualUnit):
             self.conv_proj = self.conv("conv_proj", output_shape[-1], 1, self.strides, input_shape)
 
     def call(self, images):
-        active = ops.relu(self.norm1(images))
-        x = ops.relu(self.norm2(self.conv1(active)))  # (B, H, W, F)
-        x = ops.relu(self.norm3(self.conv2(x)))  # (B, H / strides, W / strides, F)
-        x = self.conv3(x)
-        return x + (images if self.conv_proj is None else self.conv_proj(active))
+        run = self.call_part
+        active = ops.relu(run(self.norm1, images))
+        x = ops.relu(run(self.norm2, run(self.conv1, active)))  # (B, H, W, F)
+        x = ops.relu(run(self.norm3, run(self.conv2, x)))  # (B, H / strides, W / strides, F)
+        shortcut = images if self.conv_proj is None else run(self.conv_proj, active)
+        return run(self.conv3, x) + shortcut

@@ -1,15 +1,14 @@
 """Attention, products of matrices and the tanh GELU in the form that PyTorch computes fastest.
 
 PyTorch multiplies float32 matrices on a CPU by MKL, which does not use AVX-512 on AMD's processors:
-100 against 225 GFLOP/s on one core of an EPYC that has it. The operation that is called there is
-the one by which PyTorch's compiler uses oneDNN for frozen linear layers. On an EPYC with AVX2 alone
-MKL is the faster by up to a third. Intel's processors were not measured.
+100 against oneDNN's 225 GFLOP/s on one core of an EPYC that has it. On an EPYC with AVX2 alone MKL
+is the faster by up to a third. Intel's processors were not measured.
 """
 
 import math
 
+import keras
 import torch
-from keras import ops
 
 ONEDNN_IS_THERE = torch.backends.mkldnn.is_available() and hasattr(
     torch.ops.mkldnn, "_linear_pointwise"
@@ -71,60 +70,18 @@ def projected(layer, tokens, axes):
 
 
 def _tensor(value, dtype):
-    value = value if isinstance(value, torch.Tensor) else ops.convert_to_tensor(value)
-    return value.to(dtype)
+    if isinstance(value, keras.Variable):
+        value = value.value
+    elif not isinstance(value, torch.Tensor):
+        value = keras.ops.convert_to_tensor(value)
+    return value if value.dtype == dtype else value.to(dtype)
 
 
 def _product_with_bias(rows, kernel, bias):
     """In one pass, where Keras's layers take a second one for the bias."""
     on_cpu = rows.device.type == "cpu" and rows.dtype == torch.float32
     if ONEDNN_IS_FASTER and on_cpu and not is_exported():
-        return product_of_onednn(rows, kernel, bias)
+        from keras_vit.layers import torch_onednn  # 60 ms, which most machines need not wait for
+
+        return torch_onednn.product(rows, kernel, bias)
     return torch.addmm(bias, rows, kernel)
-
-
-def product_of_onednn(rows, kernel, bias):
-    """`rows @ kernel + bias` with gradients of first order."""
-    if torch.is_grad_enabled():
-        return _Product.apply(rows, kernel, bias)
-    return _linear(rows, kernel.t(), bias)
-
-
-class _Product(torch.autograd.Function):
-    @staticmethod
-    def forward(rows, kernel, bias):
-        return _linear(rows, kernel.t(), bias)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs[:2])
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, gradient):
-        rows, kernel = ctx.saved_tensors
-        needs_rows, needs_kernel, needs_bias = ctx.needs_input_grad
-        return (
-            _linear(gradient, kernel) if needs_rows else None,
-            _linear(rows.t(), gradient.t()) if needs_kernel else None,
-            gradient.sum(0) if needs_bias else None,
-        )
-
-
-# An operation of our own, since PyTorch's compiler takes this one for frozen weights only.
-torch.library.define("keras_vit::linear", "(Tensor rows, Tensor weight, Tensor? bias) -> Tensor")
-
-
-@torch.library.impl("keras_vit::linear", "cpu")
-def _on_cpu(rows, weight, bias):
-    return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
-
-
-@torch.library.register_fake("keras_vit::linear")
-def _shape_of(rows, weight, bias):
-    return rows.new_empty(rows.shape[0], weight.shape[0])
-
-
-def _linear(rows, weight, bias=None):
-    """`rows @ weight.T + bias`."""
-    return torch.ops.keras_vit.linear(rows, weight, bias)
