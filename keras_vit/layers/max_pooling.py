@@ -4,8 +4,8 @@ import keras
 
 from keras_vit.layers import checks
 from keras_vit.layers.base import Layer
-from keras_vit.layers.padding import PADDINGS, image_pads, num_windows, pad_images
-from keras_vit.layers.platform import max_pool
+from keras_vit.layers.padding import PADDINGS, image_pads, num_windows
+from keras_vit.layers.platform import max_pool, padded
 
 
 @keras.saving.register_keras_serializable(package="keras_vit")
@@ -33,7 +33,7 @@ class MaxPooling(Layer):
 
     def call(self, images):
         border = image_pads(images, self.pool_size, self.strides, self.padding)
-        images = pad_images(images, *border, value=float("-inf"))
+        images = padded(images, border, value=float("-inf"))
         return max_pool(images, self.pool_size, self.strides)
 
     def compute_output_shape(self, input_shape):

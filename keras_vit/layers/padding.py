@@ -1,7 +1,5 @@
 """Padding of images by explicit amounts, the same on every backend and for every size."""
 
-from keras import ops
-
 PADDINGS = ("same", "symmetric")
 
 
@@ -30,10 +28,3 @@ def image_pads(images, window, strides, padding):
         pads(size, side, stride, padding)
         for size, side, stride in zip(images.shape[1:3], window, strides, strict=True)
     )
-
-
-def pad_images(images, height, width, value=0.0):
-    """(B, H, W, C) with so many pixels `(before, after)` of a value along height and width."""
-    if not any((*height, *width)):
-        return images
-    return ops.pad(images, ((0, 0), height, width, (0, 0)), constant_values=value)

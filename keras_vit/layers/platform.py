@@ -5,8 +5,6 @@ import math
 import keras
 from keras import ops
 
-from keras_vit.layers.padding import pad_images
-
 BACKEND = keras.backend.backend()
 
 if BACKEND == "torch":
@@ -106,6 +104,24 @@ def projected(layer, tokens, axes=1):
     return ops.reshape(flat, (-1, *between, *kernel.shape[axes:]))
 
 
+def padded(images, border, value=0.0):
+    """The images with a border.
+
+    Args:
+        images: Float tensor `(B, H, W, C)`.
+        border: `((top, bottom), (left, right))` in pixels.
+        value: Float, of the border's pixels.
+
+    Returns:
+        Float tensor `(B, top + H + bottom, left + W + right, C)`.
+    """
+    if not any(map(any, border)):
+        return images
+    if BACKEND == "torch":
+        return torch_images.padded(images, border, value)
+    return ops.pad(images, ((0, 0), *border, (0, 0)), constant_values=value)
+
+
 def convolved(images, kernel, strides, border):
     """The convolution of images that get a border of zeros first.
 
@@ -119,9 +135,9 @@ def convolved(images, kernel, strides, border):
         Float tensor `(B, H', W', F)`.
     """
     if BACKEND == "torch":
-        if torch_images.prefers_own_forms():
+        if torch_images.prefers_own_forms(images):
             return torch_images.convolved(images, kernel, strides, border)
-    images = pad_images(images, *border)
+    images = padded(images, border)
     if tuple(kernel.shape[:2]) == (1, 1) and BACKEND == "jax" and tensorflow_or_jax_on_a_cpu():
         # XLA's own convolution on a CPU takes 1.4 to 2.7 times as long as its product does.
         return ops.matmul(images[:, :: strides[0], :: strides[1]], kernel[0, 0])
@@ -131,7 +147,7 @@ def convolved(images, kernel, strides, border):
 def max_pool(images, window, strides):
     """The maximum of every window of images `(B, H, W, C)`, without padding."""
     if BACKEND == "torch":
-        if torch_images.prefers_own_forms():
+        if torch_images.prefers_own_forms(images):
             return torch_images.max_pool(images, window, strides)
     return ops.max_pool(images, window, strides=strides, data_format="channels_last")
 

@@ -63,10 +63,12 @@ def projected(layer, tokens, axes):
     ViT-Ti/16 14 ms of 56.
     """
     dtype = getattr(torch, layer.compute_dtype)
-    tokens, kernel, bias = (_tensor(value, dtype) for value in (tokens, layer.kernel, layer.bias))
-    rows = tokens.reshape(-1, math.prod(kernel.shape[:axes]))
-    flat = _product_with_bias(rows, kernel.reshape(rows.shape[-1], -1), bias.reshape(-1))
-    return flat.reshape(*tokens.shape[: tokens.dim() - axes], *kernel.shape[axes:])
+    tokens = _tensor(tokens, dtype)
+    kernel, bias = _tensor(layer.kernel, dtype), _tensor(layer.bias, dtype)
+    width = math.prod(kernel.shape[:axes])
+    rows = tokens.reshape(-1, width)
+    flat = _product_with_bias(rows, kernel.reshape(width, -1), bias.reshape(-1))
+    return flat.view(*tokens.shape[: tokens.dim() - axes], *kernel.shape[axes:])
 
 
 def _tensor(value, dtype):

@@ -11,20 +11,33 @@ from torch.nn import functional
 from keras_vit.layers.torch_forms import is_exported
 
 
-def prefers_own_forms():
+def prefers_own_forms(images):
     """Whether the functions here take the place of Keras's.
 
-    Not where PyTorch compiles: where its compiler leaves the sizes of images open, it fails to
-    lower a convolution of views with the axes renamed (PyTorch 2.13).
+    Not in graphs for other runtimes, and not where PyTorch's compiler leaves the size of images
+    open: it fails to lower a convolution of views with the axes renamed there (PyTorch 2.13). The
+    models here have fixed sizes.
     """
-    return not torch.compiler.is_compiling() and not is_exported()
+    if is_exported():
+        return False
+    if not torch.compiler.is_compiling():
+        return True
+    from torch.fx.experimental.symbolic_shapes import has_static_value
+
+    return all(has_static_value(size) for size in images.shape[1:3])
+
+
+def padded(images, border, value=0.0):
+    """As `platform.padded`. PyTorch's compiler cannot follow Keras's, and cuts the model there."""
+    (top, bottom), (left, right) = border
+    return functional.pad(images, (0, 0, left, right, top, bottom), value=value)
 
 
 def convolved(images, kernel, strides, border):
     """As `platform.convolved`."""
     (top, bottom), (left, right) = border
     if (top, left) != (bottom, right):
-        images = functional.pad(images, (0, 0, left, right, top, bottom))
+        images = padded(images, border)
         top = left = 0
     images = functional.conv2d(
         _renamed(images), kernel.permute(3, 2, 0, 1), stride=strides, padding=(top, left)
@@ -49,7 +62,7 @@ def prefers_own_group_norm(images, gamma, beta):
     trained = torch.is_grad_enabled() and (gamma.requires_grad or beta.requires_grad)
     if trained and not images.requires_grad:
         return False
-    return images.device.type == "cpu" and prefers_own_forms()
+    return images.device.type == "cpu" and prefers_own_forms(images)
 
 
 def group_norm(images, groups, gamma, beta, epsilon):
