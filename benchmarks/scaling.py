@@ -176,6 +176,7 @@ def _slope(counts, values):
 def plot(points, path):
     """Time against multiply-adds and memory against its count, with lines of slope 1."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
     figure = Figure(figsize=(11, 3.6), layout="constrained")
     panels = figure.subplots(1, 3)
@@ -196,6 +197,8 @@ def plot(points, path):
     panels[2].set(xlabel="MiB counted", ylabel="MiB", title="memory of training")
     for panel in panels:
         panel.legend(fontsize=7)
+        for axis in (panel.xaxis, panel.yaxis):
+            axis.set_minor_formatter(NullFormatter())
     figure.savefig(path, dpi=110)
 
 

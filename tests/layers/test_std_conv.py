@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import reference_resnet
+from jit_on_torch import JIT_ON_TORCH
 from layer_contract import assert_close, assign, call, check_layer, random_inputs, to_numpy
 from reference_resnet import BIT, GOOGLE, TIMM
 
@@ -63,6 +64,21 @@ def test_same_padding_of_the_paper_is_asymmetric_on_even_sizes():
         assign(layer, {"kernel": middle})
         columns[padding] = call(layer, [image])[0, 0, :, 0].tolist()
     assert columns == {"same": [1, 3, 5, 7], "symmetric": [0, 2, 4, 6]}
+
+
+@JIT_ON_TORCH
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="others compile for each size")
+def test_sizes_that_the_compiler_leaves_open():
+    import torch
+
+    layer = StdConv2D(F, 3, strides=2)
+    layer.build((None, H, W, C))
+    images = keras.ops.convert_to_tensor(random_inputs(B, H, W, C))
+    wanted = to_numpy(layer(images))
+    compiled = torch.compile(lambda images: layer(images), dynamic=True)
+    assert_close(to_numpy(compiled(images)), wanted, 1e-5)
 
 
 @pytest.mark.parametrize("standardization", RULES)

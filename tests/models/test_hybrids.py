@@ -32,7 +32,7 @@ def golden_model(name):
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
 def test_compiled_predictions_are_those_without_a_compiler():
-    # Units with and without strides: PyTorch's compiler leaves the sizes open when they differ.
+    # Units with and without strides.
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 12, "mlp_dim": 10, "classes": 5}
     model = VisionTransformer(64, 1, **sizes, resnet=(1, 1), resnet_width=0.5)
     images = random_images(model)
@@ -40,6 +40,10 @@ def test_compiled_predictions_are_those_without_a_compiler():
     wanted = model.predict_on_batch(images)
     model.compile(jit_compile=True)
     assert_close(model.predict_on_batch(images), wanted)
+    if keras.backend.backend() == "torch":
+        from torch._dynamo.utils import counters
+
+        assert counters["stats"]["unique_graphs"] and not counters["graph_break"]
 
 
 @pytest.mark.parametrize("name", HYBRID_GOLDENS)
