@@ -1,5 +1,7 @@
 """keras_vit: Vision Transformers in Keras 3, on TensorFlow, JAX and PyTorch."""
 
+import importlib
+
 from keras_vit._backend import check_backend
 from keras_vit._identity import DISTRIBUTION, check_identity
 
@@ -7,7 +9,7 @@ from keras_vit._identity import DISTRIBUTION, check_identity
 check_identity()
 check_backend()
 
-from keras_vit import analysis, layers, losses, metrics, optimizers
+from keras_vit import layers, losses, metrics, optimizers
 from keras_vit.applications.bit_resnets import (
     BiT_R50x1,
     BiT_R50x2,
@@ -116,3 +118,13 @@ __all__ = [
     "save_weights",
     "set_head_bias",
 ]
+
+
+def __getattr__(name):
+    if name == "analysis":  # imported where it is used: of every import it would be a tenth
+        return importlib.import_module("keras_vit.analysis")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})
