@@ -1,5 +1,6 @@
-"""Where tests may call PyTorch's compiler."""
+"""Where tests may call PyTorch's compiler, and whether a model was one graph to it."""
 
+import contextlib
 import shutil
 import sys
 
@@ -12,3 +13,16 @@ JIT_ON_TORCH = pytest.mark.skipif(
     and (" " in sys.prefix or not any(map(shutil.which, ("c++", "g++", "clang++")))),
     reason="torch.compile needs a C++ compiler, and an environment in a path without spaces",
 )
+
+
+@contextlib.contextmanager
+def one_graph():
+    """On PyTorch, what is compiled within must be whole graphs, never cut to pieces."""
+    if keras.backend.backend() != "torch":
+        yield
+        return
+    from torch._dynamo.utils import counters
+
+    counters.clear()  # of other tests
+    yield
+    assert counters["stats"]["unique_graphs"] and not counters["graph_break"]

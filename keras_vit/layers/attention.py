@@ -117,8 +117,7 @@ class MultiHeadAttention(Layer):
             projected(self.value, value),
         )
         if self.qk_norm:
-            query = self.call_part(self.query_norm, query)
-            key = self.call_part(self.key_norm, key)
+            query, key = self.query_norm(query), self.key_norm(key)
         query = query * self._scale
         bias = None if self.relative_position is None else self.relative_position(query)
         return query, key, value, bias

@@ -95,8 +95,11 @@ def _advice(shape, wanted):
 
 
 def _fits(sizes, wanted):
-    """Whether all sizes are the wanted ones; a None is any, before a layer that resizes."""
-    return all(want in (None, size) for size, want in zip(sizes, wanted, strict=True))
+    """Whether all sizes are the wanted ones; a None is any, before a layer that resizes.
+
+    By `==`, from which PyTorch's compiler learns a size that it had left open. Not by `in`.
+    """
+    return all(want is None or size == want for size, want in zip(sizes, wanted, strict=True))
 
 
 def require_spec(model, purpose, families=(ViTSpec,)):
