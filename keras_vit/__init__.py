@@ -121,7 +121,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name == "analysis":  # imported where it is used: of every import it would be a tenth
+    if name == "analysis":  # imported where it is used, since training needs none of its files
         return importlib.import_module("keras_vit.analysis")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

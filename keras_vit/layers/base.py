@@ -34,15 +34,15 @@ class Layer(keras.layers.Layer):
         return super().add_weight(*args, initializer=initial_values.chosen(initializer), **kwargs)
 
     def call_part(self, part, *tensors, **arguments):
-        """`part(*tensors, **arguments)`, where this layer's own call has begun.
+        """`part(*tensors, **arguments)`, within this layer's own `call` and nowhere else.
 
-        Keras prepares every call: it converts what comes in, builds, enters scopes. For a part of
-        the same policy nothing of that is left to do, and without a compiler it takes PyTorch as
-        long as the products of a tiny model do.
+        Keras prepares every call: it converts what comes in, builds, enters scopes, finds out
+        whether it trains. For a part of the same policy nothing of that is left to do, provided
+        that `training` is among the arguments of a part that takes it. On PyTorch without a
+        compiler it was half of what a tiny model takes.
         """
-        if BACKEND == "torch" and part.dtype_policy is self.dtype_policy:
-            if torch_calls.needs_no_preparation(part, tensors):
-                return torch_calls.call_module(part, tensors, arguments)
+        if BACKEND == "torch" and torch_calls.needs_no_preparation(self, part, tensors):
+            return torch_calls.call_module(part, tensors, arguments)
         return part(*tensors, **arguments)
 
     # Only the outermost layer's config is saved, so it must say which of its parts are quantised:

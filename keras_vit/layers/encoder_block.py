@@ -160,9 +160,8 @@ class EncoderBlock(Layer):
     def _apply(self, layer, tokens, training):
         if layer is None:
             return tokens
-        if isinstance(layer, keras.layers.Dropout):
-            return layer(tokens, training=training)
-        return self.call_part(layer, tokens)
+        arguments = {"training": training} if isinstance(layer, keras.layers.Dropout) else {}
+        return self.call_part(layer, tokens, **arguments)
 
     def _norm(self, name):
         return keras.layers.LayerNormalization(

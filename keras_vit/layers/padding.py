@@ -1,4 +1,4 @@
-"""Padding of images by explicit amounts, the same on every backend and for every size."""
+"""How many pixels images are padded by, the same on every backend and for every size."""
 
 PADDINGS = ("same", "symmetric")
 

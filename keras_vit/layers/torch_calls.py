@@ -3,11 +3,15 @@
 import torch
 
 
-def needs_no_preparation(part, tensors):
-    """Whether Keras would find nothing to convert, to build or to add in a call of this part."""
+def needs_no_preparation(layer, part, tensors):
+    """Whether Keras would find nothing left to do within a call of the layer.
+
+    That is nothing to convert or to build, no other scope of dtypes and no loss to add.
+    """
     dtype = getattr(torch, part.compute_dtype)
     return (
         part.built
+        and part.dtype_policy is layer.dtype_policy
         and part.activity_regularizer is None
         and all(type(tensor) is torch.Tensor and tensor.dtype == dtype for tensor in tensors)
     )

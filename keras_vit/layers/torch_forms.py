@@ -83,7 +83,7 @@ def _product_with_bias(rows, kernel, bias):
     """In one pass, where Keras's layers take a second one for the bias."""
     on_cpu = rows.device.type == "cpu" and rows.dtype == torch.float32
     if ONEDNN_IS_FASTER and on_cpu and not is_exported():
-        from keras_vit.layers import torch_onednn  # 60 ms, which most machines need not wait for
+        from keras_vit.layers import torch_onednn  # a tenth of a second
 
         return torch_onednn.product(rows, kernel, bias)
     return torch.addmm(bias, rows, kernel)

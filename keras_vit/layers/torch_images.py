@@ -1,4 +1,4 @@
-"""Convolution, pooling and group norm of channels-last images in the form PyTorch computes fastest.
+"""Padding, convolution, pooling and group norm of channels-last images, as is fastest on PyTorch.
 
 Keras copies images to channels-first and back for each convolution and each pooling. PyTorch takes
 channels-last images as they are, by views with the axes renamed: of 8 images (56, 56, 256), a

@@ -9,7 +9,9 @@ from layer_contract import assert_close, random_inputs, to_numpy
 from keras_vit.layers import EncoderBlock
 
 B, N, D = 2, 5, 12
-TORCH_ALONE = pytest.mark.skipif(keras.backend.backend() != "torch", reason="PyTorch's hooks")
+TORCH_ALONE = pytest.mark.skipif(
+    keras.backend.backend() != "torch", reason="a way of calling on PyTorch alone"
+)
 
 
 @pytest.fixture
@@ -28,6 +30,19 @@ def by_parts(block, tokens):
     hidden = block.attention_norm(tokens)
     tokens = tokens + block.attention_scale(block.attention(hidden, hidden))
     return tokens + block.mlp_scale(block.mlp(block.mlp_norm(tokens)))
+
+
+@TORCH_ALONE
+def test_keras_prepares_one_call(block, monkeypatch):
+    prepared, call = [], keras.layers.Layer.__call__
+
+    def watched(self, *args, **kwargs):
+        prepared.append(self.name)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(keras.layers.Layer, "__call__", watched)
+    block(tokens())
+    assert prepared == [block.name, "query_norm", "key_norm"]
 
 
 def test_outputs(block):
