@@ -1,4 +1,4 @@
-"""Training that leaves a model usable when it is interrupted or its file changes backend."""
+"""Training that survives errors and changes of backend, and that PyTorch compiles once."""
 
 import contextlib
 
@@ -6,7 +6,10 @@ import keras
 
 
 class SafeTraining:
-    """Mixed into a `keras.Model`, before it: keeps weights when `fit` and its kin raise."""
+    """Mixed into a `keras.Model`, before it: keeps weights when `fit` and its kin raise.
+
+    It also compiles for every backend after loading, and on PyTorch once for all steps.
+    """
 
     def get_compile_config(self):
         config = super().get_compile_config()
@@ -33,6 +36,21 @@ class SafeTraining:
     def predict(self, *args, **kwargs):
         with self._usable_after_errors():
             return super().predict(*args, **kwargs)
+
+    def make_train_function(self, force=False):
+        if keras.backend.backend() == "torch" and self.jit_compile:
+            self._begin_as_after_a_step()
+        return super().make_train_function(force)
+
+    def _begin_as_after_a_step(self):
+        """Else PyTorch compiles two steps: a first without gradients and optimizer, and a second.
+
+        Compiling takes minutes.
+        """
+        self.optimizer.build(self.trainable_variables)
+        for variable in self.trainable_variables:
+            if variable.value.grad is None:
+                variable.value.grad = keras.ops.zeros_like(variable.value).detach()
 
     # On JAX, Keras empties the variables while fit, evaluate and predict run, and where a batch
     # raises it leaves them empty: all weights are lost. The two methods below keep them. Emptying

@@ -38,6 +38,8 @@ class AdamW(ByVariable, keras.optimizers.AdamW):
     >>> model.compile(keras_vit.optimizers.AdamW(1e-3, weight_decay=0.1, global_clipnorm=1.0))
     """
 
+    torch_update = "adam"
+
     def __init__(
         self,
         learning_rate=0.001,

@@ -5,6 +5,10 @@ import re
 import keras
 
 from keras_vit.layers import checks
+from keras_vit.layers.platform import BACKEND
+
+if BACKEND == "torch":
+    from keras_vit.optimizers import torch_updates
 
 
 class ByVariable:
@@ -22,6 +26,8 @@ class ByVariable:
         **kwargs: Of the optimizer.
     """
 
+    torch_update = None  # a function of `torch_updates` that does what `update_step` does
+
     def __init__(self, *, decay=r"/kernel$", rate_factors=None, **kwargs):
         super().__init__(**kwargs)
         self.decay = (decay,) if isinstance(decay, str) else tuple(decay)
@@ -30,12 +36,19 @@ class ByVariable:
             for pattern, factor in (rate_factors or {}).items()
         }
         self._factors = []
+        self._update_together = None
+        if BACKEND == "torch":
+            # Not inherited: a subclass may have an `update_step` of its own.
+            name = vars(type(self)).get("torch_update")
+            self._update_together = name and getattr(torch_updates, name)
 
     def build(self, variables):
         if not self.built:
             self.exclude_from_weight_decay(var_list=self._undecayed(variables))
             self._factors = self._factors_of(variables)
         super().build(variables)
+        for variable in variables:
+            self._use_weight_decay(variable)  # remembered: PyTorch would compile a second step
 
     def averages(self):
         """{path: variable} of the moving averages, beside the variables that are trained.
@@ -54,6 +67,13 @@ class ByVariable:
     def get_config(self):
         own = {"decay": list(self.decay), "rate_factors": dict(self.rate_factors) or None}
         return {**super().get_config(), **own}
+
+    def _backend_update_step(self, gradients, variables, learning_rate):
+        if self._update_together is None:
+            super()._backend_update_step(gradients, variables, learning_rate)
+            return
+        factors = [self._factor(variable) for variable in variables]
+        self._update_together(self, gradients, variables, learning_rate, factors)
 
     def update_step(self, gradient, variable, learning_rate):
         super().update_step(gradient, variable, learning_rate * self._factor(variable))
@@ -78,6 +98,11 @@ class ByVariable:
                 super()._apply_weight_decay(group)
         self.weight_decay = weight_decay
 
+    def _clip_gradients(self, gradients):
+        if BACKEND == "torch" and self.global_clipnorm:
+            return torch_updates.clipped(gradients, self.global_clipnorm)
+        return super()._clip_gradients(gradients)
+
     def _get_current_learning_rate(self):
         schedule = self._learning_rate
         if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
@@ -90,6 +115,9 @@ class ByVariable:
         momentum = ops.where(self.iterations == 0, 0.0, self.ema_momentum)
         momentum = ops.where((self._iterations + 1) % steps == 0, momentum, 1.0)
         averages = self._model_variables_moving_average
+        if BACKEND == "torch":
+            torch_updates.average(averages, trainable_variables, momentum)
+            return
         for variable, average in zip(trainable_variables, averages, strict=True):
             share = ops.cast(momentum, variable.dtype)
             average.assign(share * average + (1 - share) * variable)

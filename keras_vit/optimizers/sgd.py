@@ -31,6 +31,8 @@ class SGD(ByVariable, keras.optimizers.SGD):
     >>> model.compile(keras_vit.optimizers.SGD(0.03, momentum=0.9, global_clipnorm=1.0))
     """
 
+    torch_update = "sgd"
+
     def __init__(
         self,
         learning_rate=0.01,

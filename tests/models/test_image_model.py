@@ -1,5 +1,7 @@
 """What every model of the library refuses, keeps while it refuses, and tells about itself."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -218,6 +220,24 @@ def test_float16_scales_the_loss_also_after_a_file(tmp_path):
     again = keras.saving.load_model(tmp_path / "model.keras")
     assert isinstance(again.optimizer, keras.optimizers.LossScaleOptimizer)
     assert isinstance(again.optimizer.inner_optimizer, keras.optimizers.SGD)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="the others compile by themselves")
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
+def test_pytorch_compiles_a_step_once(monkeypatch):
+    import torch
+    import torch._dynamo.config
+
+    torch.compiler.reset()  # of other tests
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    model = build(num_layers=1).model
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    optimizer = keras_vit.optimizers.AdamW(0.01, global_clipnorm=1.0, use_ema=True)
+    model.compile(optimizer, loss, jit_compile=True)
+    images, labels = np.ones((6, *model.input_shape[1:]), "float32"), np.arange(6) % 2
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        model.fit(images, labels, batch_size=2, verbose=0)
 
 
 def test_the_loss_is_not_scaled_where_nobody_needs_it():
