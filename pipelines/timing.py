@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import platform
+import random
 import statistics
 import time
 
@@ -46,7 +47,7 @@ def measure(name, image_size=None, batch=8, dtype="float32", seconds=3.0, rounds
     checks.positive_integer(rounds, "rounds")
     if checks.number(seconds, "seconds") < 0:
         raise ValueError(f"`seconds` must not be negative. Received: seconds={seconds}")
-    keras.utils.set_random_seed(0)
+    random.seed(0)  # of Keras's seeds. `keras.utils.set_random_seed` would load TensorFlow
     shape = None if image_size is None else (*image_size, 3)
     model = getattr(keras_vit, name)(
         weights=None, input_shape=shape, classifier_activation=None, dtype=dtype

@@ -1,5 +1,7 @@
 """A Keras model as a peer: what ours and KerasHub's have in common."""
 
+import random
+
 import keras
 import numpy as np
 
@@ -13,7 +15,8 @@ class KerasPeer:
 
     def __init__(self, job):
         keras.config.set_dtype_policy(job.dtype)
-        keras.utils.set_random_seed(0)
+        # Keras takes its seeds from it. `keras.utils.set_random_seed` would load TensorFlow.
+        random.seed(0)
         self.job = job
         self.model = self.build(job)
         self.images = job.images()
