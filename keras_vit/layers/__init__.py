@@ -10,6 +10,7 @@ from keras_vit.layers.bottleneck import BottleneckUnit
 from keras_vit.layers.class_token import ClassToken
 from keras_vit.layers.encoder_block import EncoderBlock
 from keras_vit.layers.group_norm import GroupNorm
+from keras_vit.layers.layer_norm import LayerNorm
 from keras_vit.layers.layer_scale import LayerScale
 from keras_vit.layers.max_pooling import MaxPooling
 from keras_vit.layers.mlp import MLP
@@ -31,6 +32,7 @@ __all__ = [
     "ClassToken",
     "EncoderBlock",
     "GroupNorm",
+    "LayerNorm",
     "LayerScale",
     "MLP",
     "MaxPooling",

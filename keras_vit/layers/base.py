@@ -5,10 +5,6 @@ import inspect
 import keras
 
 from keras_vit.layers import initial_values
-from keras_vit.layers.platform import BACKEND
-
-if BACKEND == "torch":
-    from keras_vit.layers import torch_calls
 
 
 class Layer(keras.layers.Layer):
@@ -32,18 +28,6 @@ class Layer(keras.layers.Layer):
 
     def add_weight(self, *args, initializer=None, **kwargs):
         return super().add_weight(*args, initializer=initial_values.chosen(initializer), **kwargs)
-
-    def call_part(self, part, *tensors, **arguments):
-        """`part(*tensors, **arguments)`, within this layer's own `call` and nowhere else.
-
-        Keras prepares every call: it converts what comes in, builds, enters scopes, finds out
-        whether it trains. For a part of the same policy nothing of that is left to do, provided
-        that `training` is among the arguments of a part that takes it. On PyTorch without a
-        compiler it was half of what a tiny model takes.
-        """
-        if BACKEND == "torch" and torch_calls.needs_no_preparation(self, part, tensors):
-            return torch_calls.call_module(part, tensors, arguments)
-        return part(*tensors, **arguments)
 
     # Only the outermost layer's config is saved, so it must say which of its parts are quantised:
     # they have other variables then. The parts are made in float and quantised before loading.

@@ -1,8 +1,11 @@
 """The bottleneck unit of the hybrids: normalisation and activation after each convolution."""
 
+import functools
+
 import keras
 from keras import ops
 
+from keras_vit.layers.platform import call_part
 from keras_vit.layers.residual_unit import ResidualUnit
 
 
@@ -45,7 +48,7 @@ class BottleneckUnit(ResidualUnit):
             self.norm_proj = self.norm("norm_proj", output_shape)
 
     def call(self, images):
-        run = self.call_part
+        run = functools.partial(call_part, self)
         x = ops.relu(run(self.norm1, run(self.conv1, images)))  # (B, H, W, F)
         x = ops.relu(run(self.norm2, run(self.conv2, x)))  # (B, H / strides, W / strides, F)
         x = run(self.norm3, run(self.conv3, x))

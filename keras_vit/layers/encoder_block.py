@@ -5,9 +5,10 @@ import keras
 from keras_vit.layers import checks
 from keras_vit.layers.attention import MultiHeadAttention
 from keras_vit.layers.base import Layer
+from keras_vit.layers.layer_norm import LayerNorm
 from keras_vit.layers.layer_scale import LayerScale
 from keras_vit.layers.mlp import MLP
-from keras_vit.layers.platform import computed_once
+from keras_vit.layers.platform import call_part, computed_once
 from keras_vit.layers.rematerialize import rematerialized
 from keras_vit.layers.seeds import resolve_seed
 
@@ -143,16 +144,16 @@ class EncoderBlock(Layer):
         return keras.KerasTensor(shape, dtype=self.compute_dtype)
 
     def _attention_branch(self, tokens, num_queries, training):
-        tokens = self.call_part(self.attention_norm, tokens)
+        tokens = call_part(self, self.attention_norm, tokens)
         queries = _first(tokens, num_queries)
-        branch = self.call_part(self.attention, queries, tokens, training=training)
+        branch = call_part(self, self.attention, queries, tokens, training=training)
         for layer in (self.attention_dropout, self.attention_scale, self.attention_drop_path):
             branch = self._apply(layer, branch, training)
         return branch
 
     def _mlp_branch(self, tokens, training):
-        tokens = self.call_part(self.mlp_norm, tokens)
-        branch = self.call_part(self.mlp, tokens, training=training)
+        tokens = call_part(self, self.mlp_norm, tokens)
+        branch = call_part(self, self.mlp, tokens, training=training)
         for layer in (self.mlp_scale, self.mlp_drop_path):
             branch = self._apply(layer, branch, training)
         return branch
@@ -161,12 +162,10 @@ class EncoderBlock(Layer):
         if layer is None:
             return tokens
         arguments = {"training": training} if isinstance(layer, keras.layers.Dropout) else {}
-        return self.call_part(layer, tokens, **arguments)
+        return call_part(self, layer, tokens, **arguments)
 
     def _norm(self, name):
-        return keras.layers.LayerNormalization(
-            epsilon=self.layer_norm_epsilon, name=name, dtype=self.dtype_policy
-        )
+        return LayerNorm(self.layer_norm_epsilon, name=name, dtype=self.dtype_policy)
 
     def _layer_scale(self, name):
         if self.layer_scale is None:

@@ -1,8 +1,11 @@
 """The bottleneck unit of BiT: normalisation and activation before each convolution."""
 
+import functools
+
 import keras
 from keras import ops
 
+from keras_vit.layers.platform import call_part
 from keras_vit.layers.residual_unit import ResidualUnit
 
 
@@ -44,7 +47,7 @@ class PreActivationUnit(ResidualUnit):
             self.conv_proj = self.conv("conv_proj", output_shape[-1], 1, self.strides, input_shape)
 
     def call(self, images):
-        run = self.call_part
+        run = functools.partial(call_part, self)
         active = ops.relu(run(self.norm1, images))
         x = ops.relu(run(self.norm2, run(self.conv1, active)))  # (B, H, W, F)
         x = ops.relu(run(self.norm3, run(self.conv2, x)))  # (B, H / strides, W / strides, F)

@@ -28,6 +28,21 @@ def attention(query, key, value, bias=None):
     return heads.transpose(1, 2)
 
 
+def is_float32(layer, tokens):
+    """Whether nothing is to be cast."""
+    return (
+        type(tokens) is torch.Tensor
+        and tokens.dtype == torch.float32
+        and (layer.compute_dtype == layer.variable_dtype == "float32")
+    )
+
+
+def layer_norm(layer, tokens):
+    """Over the last axis."""
+    gamma, beta = layer.gamma.value, layer.beta.value
+    return torch.nn.functional.layer_norm(tokens, gamma.shape, gamma, beta, layer.epsilon)
+
+
 def prefers_own_gelu(x):
     """Whether `gelu_tanh` is faster than PyTorch's, which is slow on a CPU as its tanh is.
 

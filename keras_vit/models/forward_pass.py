@@ -5,6 +5,7 @@ import inspect
 import keras
 
 from keras_vit.layers import EncoderBlock, TokenPooling
+from keras_vit.layers.platform import call_part
 from keras_vit.models.image_spec import ImageSpec
 
 
@@ -36,7 +37,7 @@ def forward_pass(model):
             arguments = {"training": training} if takes_training else {}
             if is_shortened:
                 arguments["num_queries"] = 1
-            x = layer(x, **arguments)
+            x = call_part(model, layer, x, **arguments)
         return x
 
     return forward

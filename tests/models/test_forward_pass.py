@@ -49,6 +49,44 @@ def test_outputs_are_those_of_all_tokens(name):
     small.assert_close(small.call(variant.model, variant.images), wanted, 2e-6)
 
 
+@pytest.mark.parametrize(
+    ("around", "dtype"),
+    [
+        ("float32", "mixed_bfloat16"),
+        ("mixed_bfloat16", "float32"),
+        ("mixed_bfloat16", "mixed_bfloat16"),
+        ("bfloat16", "float32"),
+    ],
+)
+def test_layers_keep_their_dtypes_in_a_model_of_another_policy(around, dtype):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(around)
+    try:
+        variant = small.build(dtype=dtype)
+        wanted = small.call(all_tokens(variant.model), variant.images)
+        outputs = small.call(variant.model, variant.images)
+    finally:
+        keras.config.set_dtype_policy(before)
+    assert outputs.dtype == wanted.dtype
+    small.assert_close(outputs, wanted, 2e-6 if dtype == "float32" else 2e-2)
+    exact = small.call(small.build().model, variant.images)
+    assert np.abs(outputs - exact).max() > 1e-4 or dtype == "float32"
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="a way of calling on PyTorch alone")
+def test_keras_prepares_the_call_of_the_model_alone(monkeypatch):
+    model, prepared, call = small.build().model, [], keras.layers.Layer.__call__
+
+    def watched(self, *args, **kwargs):
+        prepared.append(self.name)
+        return call(self, *args, **kwargs)
+
+    monkeypatch.setattr(keras.layers.Layer, "__call__", watched)
+    small.call(model, np.ones((2, *model.input_shape[1:]), "float32"))
+    assert prepared[0] == model.name
+    assert not any(name.startswith("block_") for name in prepared)
+
+
 def trained(whole):
     variant = small.build(num_registers=1, representation_size=11, layer_scale=0.5)
     model = all_tokens(variant.model) if whole else variant.model
