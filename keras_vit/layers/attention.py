@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_vit.layers import checks, initial_values
 from keras_vit.layers.base import Layer
+from keras_vit.layers.layer_norm import LayerNorm
 from keras_vit.layers.platform import attention, projected, tensorflow_or_jax_on_a_cpu
 from keras_vit.layers.relative_position import RelativePosition
 from keras_vit.layers.seeds import resolve_seed
@@ -156,9 +157,7 @@ class MultiHeadAttention(Layer):
     def _head_norm(self, name, heads_shape):
         if not self.qk_norm:
             return None
-        norm = keras.layers.LayerNormalization(
-            epsilon=self.layer_norm_epsilon, name=name, dtype=self.dtype_policy
-        )
+        norm = LayerNorm(self.layer_norm_epsilon, name=name, dtype=self.dtype_policy)
         norm.build(heads_shape)
         return norm
 

@@ -6,6 +6,7 @@ from keras import ops
 from keras_vit.layers import checks
 from keras_vit.layers.attention import MultiHeadAttention
 from keras_vit.layers.base import Layer
+from keras_vit.layers.layer_norm import LayerNorm
 from keras_vit.layers.mlp import MLP
 
 
@@ -37,9 +38,7 @@ class AttentionPooling(Layer):
         self.activation = activation
         self.layer_norm_epsilon = checks.positive_number(layer_norm_epsilon, "layer_norm_epsilon")
         self.attention = MultiHeadAttention(num_heads, name="attention", dtype=self.dtype_policy)
-        self.norm = keras.layers.LayerNormalization(
-            epsilon=layer_norm_epsilon, name="norm", dtype=self.dtype_policy
-        )
+        self.norm = LayerNorm(self.layer_norm_epsilon, name="norm", dtype=self.dtype_policy)
         self.mlp = MLP(mlp_dim, activation=activation, name="mlp", dtype=self.dtype_policy)
 
     def build(self, input_shape):

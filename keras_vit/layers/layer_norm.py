@@ -1,5 +1,7 @@
 """Layer normalisation, in the form that each backend computes fastest."""
 
+import inspect
+
 import keras
 
 from keras_vit.layers.platform import layer_norm
@@ -14,6 +16,10 @@ class LayerNorm(keras.layers.LayerNormalization):
 
     Args:
         epsilon: Float, added to the variance.
+        **kwargs: `name`, `dtype` and `trainable`.
+
+    Raises:
+        TypeError: for other arguments of `keras.layers.LayerNormalization`.
 
     Call arguments:
         tokens: Float tensor `(..., D)`.
@@ -23,6 +29,13 @@ class LayerNorm(keras.layers.LayerNormalization):
     """
 
     def __init__(self, epsilon=1e-6, **kwargs):
+        others = kwargs.keys() - inspect.signature(keras.layers.Layer.__init__).parameters
+        if others:
+            raise TypeError(
+                "`LayerNorm` normalises the last axis, with factors and offsets, and takes no more "
+                "than `epsilon`; for anything else use `keras.layers.LayerNormalization`. "
+                f"Received: {sorted(others)}"
+            )
         super().__init__(epsilon=epsilon, **kwargs)
 
     def call(self, tokens):

@@ -50,7 +50,7 @@ class SafeTraining:
         self.optimizer.build(self.trainable_variables)
         for variable in self.trainable_variables:
             if variable.value.grad is None:
-                variable.value.grad = keras.ops.zeros_like(variable.value).detach()
+                variable.value.grad = keras.ops.zeros_like(variable.value)
 
     # On JAX, Keras empties the variables while fit, evaluate and predict run, and where a batch
     # raises it leaves them empty: all weights are lost. The two methods below keep them. Emptying

@@ -46,9 +46,9 @@ class ByVariable:
         if not self.built:
             self.exclude_from_weight_decay(var_list=self._undecayed(variables))
             self._factors = self._factors_of(variables)
+            for variable in variables:
+                self._use_weight_decay(variable)  # remembered: PyTorch would compile a second step
         super().build(variables)
-        for variable in variables:
-            self._use_weight_decay(variable)  # remembered: PyTorch would compile a second step
 
     def averages(self):
         """{path: variable} of the moving averages, beside the variables that are trained.
@@ -99,7 +99,7 @@ class ByVariable:
         self.weight_decay = weight_decay
 
     def _clip_gradients(self, gradients):
-        if BACKEND == "torch" and self.global_clipnorm:
+        if BACKEND == "torch" and (self.global_clipnorm or 0) > 0:
             return torch_updates.clipped(gradients, self.global_clipnorm)
         return super()._clip_gradients(gradients)
 

@@ -1,8 +1,8 @@
-"""Updates of many variables at once, on PyTorch.
+"""Updates of variables in place, and of many at once, on PyTorch.
 
 Keras's optimizers do this for their own classes and treat the variables of a subclass one after
-another, with twenty operations each: 0.23 s of a step of 2.2 s (ViT-S/16, batches of 8, two
-cores), and minutes of `torch.compile`. PyTorch's operations on lists take 0.05 s.
+another, with twenty operations each that make new tensors: 0.23 s of a step of 2.2 s (ViT-S/16,
+batches of 8, two cores). PyTorch's operations on lists take 0.07 s, and less to compile.
 """
 
 import torch

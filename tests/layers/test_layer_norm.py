@@ -32,6 +32,12 @@ def test_tokens_that_hardly_differ_keep_their_digits():
     assert_close(call(LayerNorm(), [x]), wanted, 2e-3)  # 1000 has steps of 6e-5
 
 
+@pytest.mark.parametrize("argument", ["axis", "center", "scale", "rms_scaling"])
+def test_refuses_what_it_does_not_compute(argument):
+    with pytest.raises(TypeError, match=argument):
+        LayerNorm(**{argument: 1})
+
+
 @pytest.mark.parametrize("dtype", ["float32", "mixed_float16", "bfloat16"])
 def test_the_numbers_of_keras_layer(dtype):
     x = random_inputs(B, N, D)

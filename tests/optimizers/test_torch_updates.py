@@ -94,6 +94,13 @@ def test_a_rate_of_zero_moves_nothing(make):
     np.testing.assert_array_equal(small.numpy(kernel), before)
 
 
+def test_a_norm_that_is_none_clips_nothing():
+    kernel = variables()[0]
+    before = np.array(small.numpy(kernel))
+    SGD(0.5, global_clipnorm=-1.0).apply([keras.ops.ones(kernel.shape)], [kernel])  # as Keras's
+    np.testing.assert_allclose(small.numpy(kernel), before - 0.5, rtol=1e-6)
+
+
 def test_a_gradient_that_is_not_finite_is_not_hidden():
     first, second = variables()[:2]
     gradients = [keras.ops.full(first.shape, np.inf), keras.ops.ones(second.shape)]
