@@ -1,4 +1,4 @@
-"""Initial values that are not drawn where a file's weights are about to take their place.
+"""How the variables start: not drawn where a file's weights are about to take their place.
 
 Drawing the random numbers of a large model takes seconds of processor time. While a model is built
 for weights that exist already, its random variables start as zeros. What a layer records as its
@@ -9,6 +9,9 @@ import contextlib
 import contextvars
 
 import keras
+
+if keras.backend.backend() == "torch":
+    from keras_vit.layers import torch_initial_values
 
 _skipped = contextvars.ContextVar("keras_vit_initial_values_skipped", default=False)
 
@@ -28,8 +31,12 @@ def skipped():
 
 
 def chosen(initializer):
-    """The initializer, or `"zeros"` where initial values are skipped."""
-    return "zeros" if _skipped.get() else initializer
+    """What to initialize with: `"zeros"` where initial values are skipped."""
+    if _skipped.get():
+        return "zeros"
+    if keras.backend.backend() == "torch":
+        return torch_initial_values.in_place(initializer)
+    return initializer
 
 
 def build(layer, input_shape):

@@ -54,6 +54,33 @@ def test_parts_remember_how_they_were_to_start():
     assert mlp.hidden.bias_initializer.stddev == 1e-6
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_kernels_are_the_numbers_that_keras_draws(dtype):
+    attention, mlp = MultiHeadAttention(2, dtype=dtype), MLP(12, dtype=dtype)
+    attention.build((None, 5, 8))
+    mlp.build((None, 5, 8))
+    kernels = [(mlp.hidden, None, None), (mlp.output_dense, None, None)]
+    kernels += [(attention.key, (0,), (1, 2)), (attention.output_projection, (0, 1), (2,))]
+    for layer, inputs, outputs in kernels:
+        drawn = keras.initializers.GlorotUniform(
+            layer.kernel_initializer.seed, input_axes=inputs, output_axes=outputs
+        )(layer.kernel.shape, dtype)
+        np.testing.assert_array_equal(numpy(layer.kernel), numpy(drawn))
+
+
+def test_what_has_other_fans_than_a_matrix_is_drawn_as_keras_draws_it():
+    initializer = keras.initializers.GlorotUniform(seed=3)
+    for shape in [(5,), (3, 4, 5, 6)]:
+        chosen = initial_values.chosen(initializer)
+        np.testing.assert_array_equal(numpy(chosen(shape)), numpy(initializer(shape)))
+
+
+def test_a_seed_generator_goes_on():
+    seed = keras.random.SeedGenerator(4)
+    chosen = initial_values.chosen(keras.initializers.GlorotUniform(seed))
+    assert np.abs(numpy(chosen((4, 6))) - numpy(chosen((4, 6)))).max() > 0.1
+
+
 def test_the_config_is_that_of_a_fresh_model_and_a_clone_of_it_is_random():
     keras.utils.set_random_seed(0)
     fresh = VisionTransformer(**SIZES, name="model")
