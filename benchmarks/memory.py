@@ -3,8 +3,9 @@
     python benchmarks/memory.py --backends tensorflow jax torch --out benchmarks/results
 
 2,000 calls of `predict` with batches of five sizes, and 30 rounds in which a model is built, fitted
-and deleted, each in a process of its own. Compilations are counted by the backend's own count.
-How much memory training takes is in `train_step`.
+and deleted, each in a process of its own. The same rounds with a model of Keras's own layers show
+what the backend itself keeps. Compilations are counted by the backend's own count. How much memory
+training takes is in `train_step`.
 """
 
 import argparse
@@ -17,7 +18,11 @@ import measure
 
 BATCHES = (1, 3, 8, 17, 40)  # of images; the last one is two batches of Keras's 32
 STEPS = 10  # readings
-PARTS = {"predict": "calls of predict", "rounds": "models built, fitted, deleted"}
+PARTS = {
+    "predict": "calls of predict",
+    "rounds": "models built, fitted, deleted",
+    "plain_rounds": "models of Keras's own layers, likewise",
+}
 HEADER = ["backend", "", "MiB after a tenth", "at half", "at the end", "growth", "compiled", "then"]
 
 
@@ -34,7 +39,7 @@ def main(argv=None):
         return measure.serve(Contender(options.serve).work)
     results = {**measure.surroundings(), "growth": {}}
     for backend in options.backends:
-        counts = {"predict": options.calls, "rounds": options.rounds}
+        counts = dict.fromkeys(PARTS, options.rounds) | {"predict": options.calls}
         results["growth"][backend] = {part: growth(backend, part, n) for part, n in counts.items()}
     text = report(results)
     print(text)
@@ -76,7 +81,7 @@ def report(results):
 
 def _compiled(part, first, last):
     """Compilations of the first tenth of the calls, and of all others; new models need new ones."""
-    if part == "rounds":
+    if part != "predict":
         return "", ""
     return str(first["compilations"]), f"{last['compilations'] - first['compilations']:+d}"
 
@@ -101,15 +106,21 @@ class Contender:
         self._model.predict(images(BATCHES[self._done % len(BATCHES)]), verbose=0)
 
     def rounds(self):
-        """As Keras documents it for many models in one process: with `clear_session`."""
-        import keras
-        import numpy as np
+        fit_once(build())
 
-        model = build()
-        model.compile("adam", "sparse_categorical_crossentropy")
-        model.fit(images(8), np.zeros(8, "int32"), verbose=0)
-        del model
-        keras.utils.clear_session()
+    def plain_rounds(self):
+        fit_once(build_plain())
+
+
+def fit_once(model):
+    """As Keras documents it for many models in one process: with `clear_session`."""
+    import keras
+    import numpy as np
+
+    model.compile("adam", "sparse_categorical_crossentropy")
+    model.fit(images(8), np.zeros(8, "int32"), verbose=0)
+    del model
+    keras.utils.clear_session()
 
 
 def build():
@@ -118,6 +129,21 @@ def build():
     import keras_vit
 
     return keras_vit.VisionTransformer((48, 64), 16, 2, 2, 32, 64, classes=10)
+
+
+def build_plain():
+    """What `build` makes but position embedding and class token, of Keras's own layers."""
+    from keras import Input, Model, layers
+
+    inputs = Input((48, 64, 3))
+    tokens = layers.Reshape((12, 32))(layers.Conv2D(32, 16, 16)(inputs))
+    for _ in range(2):
+        normed = layers.LayerNormalization()(tokens)
+        tokens = tokens + layers.MultiHeadAttention(2, 16)(normed, normed)
+        hidden = layers.Dense(64, "gelu")(layers.LayerNormalization()(tokens))
+        tokens = tokens + layers.Dense(32)(hidden)
+    tokens = layers.LayerNormalization()(tokens)
+    return Model(inputs, layers.Dense(10)(layers.GlobalAveragePooling1D()(tokens)))
 
 
 def images(count):

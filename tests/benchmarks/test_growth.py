@@ -30,9 +30,18 @@ def test_predicting_compiles_once_for_each_size_of_batch():
     assert first == 0 if BACKEND == "torch" else first >= 1
 
 
-def test_a_round_builds_fits_and_deletes():
-    found = memory.Contender("rounds")
+@pytest.mark.parametrize("part", ["rounds", "plain_rounds"])
+def test_a_round_builds_fits_and_deletes(part):
+    found = memory.Contender(part)
     assert found.work(1) == {"compilations": 0} and found._done == 1
+
+
+@once
+def test_the_model_of_keras_layers_has_the_same_sizes():
+    ours, plain = memory.build(), memory.build_plain()
+    position_embedding_and_class_token = (3 * 4 + 1) * 32 + 32
+    assert ours.count_params() - plain.count_params() == position_embedding_and_class_token
+    assert ours.output_shape == plain.output_shape
 
 
 @once
