@@ -1,6 +1,7 @@
 """keras_vit: Vision Transformers in Keras 3, on TensorFlow, JAX and PyTorch."""
 
 import importlib
+from typing import TYPE_CHECKING
 
 from keras_vit._backend import check_backend
 from keras_vit._identity import DISTRIBUTION, check_identity
@@ -21,7 +22,6 @@ from keras_vit.applications.bit_resnets import (
     BiT_R152x4,
     BiT_R200x3,
 )
-from keras_vit.applications.decode import decode_predictions
 from keras_vit.applications.hybrids import (
     R26_ViT_B32,
     R26_ViT_S32,
@@ -31,7 +31,6 @@ from keras_vit.applications.hybrids import (
     R50_ViT_L32,
     R_ViT_Ti16,
 )
-from keras_vit.applications.preprocess import preprocess_input
 from keras_vit.applications.vision_transformers import (
     ViT_B8,
     ViT_B16,
@@ -59,8 +58,22 @@ from keras_vit.models.rematerialization import rematerialize
 from keras_vit.models.resize import resize
 from keras_vit.models.spec import ViTSpec
 from keras_vit.models.vision_transformer import VisionTransformer
-from keras_vit.weights.loading import load_weights
-from keras_vit.weights.saving import save_weights
+
+if TYPE_CHECKING:  # for editors, as what follows is imported late
+    from keras_vit import analysis
+    from keras_vit.applications.decode import decode_predictions
+    from keras_vit.applications.preprocess import preprocess_input
+    from keras_vit.weights.loading import load_weights
+    from keras_vit.weights.saving import save_weights
+
+# Names to their modules, imported where they are used: building and training need none of the
+# files behind them, a third of the package.
+_LATE = {
+    "decode_predictions": "keras_vit.applications.decode",
+    "load_weights": "keras_vit.weights.loading",
+    "preprocess_input": "keras_vit.applications.preprocess",
+    "save_weights": "keras_vit.weights.saving",
+}
 
 __distribution__ = DISTRIBUTION
 __version__ = "0.1.0"
@@ -121,8 +134,11 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name == "analysis":  # imported where it is used, since training needs none of its files
+    if name == "analysis":
         return importlib.import_module("keras_vit.analysis")
+    if name in _LATE:
+        globals()[name] = getattr(importlib.import_module(_LATE[name]), name)
+        return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -15,11 +15,16 @@ def test_every_name_is_there():
     assert {*names, "__version__"} <= set(dir(keras_vit))
 
 
-def test_the_analysis_is_imported_where_it_is_used():
+def test_what_reads_and_shows_models_is_imported_where_it_is_used():
     program = """
 import sys, keras_vit
-assert "keras_vit.analysis" not in sys.modules
+model = keras_vit.VisionTransformer(8, 4, 1, 2, 8, 8, classes=3)
+late = {"keras_vit.analysis", "keras_vit.weights"}
+assert not late & set(sys.modules), late & set(sys.modules)
 assert callable(keras_vit.analysis.attention)
+from keras_vit import decode_predictions, load_weights, preprocess_input, save_weights
+assert load_weights is keras_vit.load_weights
+assert late <= set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -4,9 +4,9 @@ import re
 
 import keras
 
-from keras_vit.applications.pretrained import build_with_weights
 from keras_vit.layers import checks
 from keras_vit.models.bit_spec import BiTSpec
+from keras_vit.models.build import build_model
 from keras_vit.models.resnet_stem import num_halvings
 from keras_vit.models.spec import ViTSpec
 
@@ -120,7 +120,7 @@ def vit_constructor(name, size):
         if position_embedding != "learned":
             chosen["position_embedding"] = position_embedding
         name = name or build.__name__.lower()
-        return build_with_weights(build.__name__, spec, chosen, weights, input_tensor, name)
+        return _build(build.__name__, spec, chosen, weights, input_tensor, name)
 
     return _named(build, name, _VIT_DOC, **_vit_facts(name, size))
 
@@ -156,7 +156,7 @@ def bit_constructor(name, size):
         )
         chosen = _chosen(input_shape, input_tensor, spec, classes=classes)
         name = name or build.__name__.lower()
-        return build_with_weights(build.__name__, spec, chosen, weights, input_tensor, name)
+        return _build(build.__name__, spec, chosen, weights, input_tensor, name)
 
     return _named(
         build,
@@ -197,6 +197,14 @@ def _named(build, name, doc, **facts):
     build.__module__ = "keras_vit"
     build.__doc__ = doc.format(name=name, **facts)
     return build
+
+
+def _build(constructor, spec, chosen, weights, input_tensor, name):
+    if weights is None:
+        return build_model(spec, input_tensor=input_tensor, name=name)
+    from keras_vit.applications.pretrained import build_with_weights  # reads files: a third of all
+
+    return build_with_weights(constructor, spec, chosen, weights, input_tensor, name)
 
 
 def _chosen(input_shape, input_tensor, spec, **others):

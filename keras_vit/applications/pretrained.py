@@ -34,7 +34,7 @@ def build_with_weights(constructor, spec, chosen, weights, input_tensor=None, na
         chosen: `{field: value}` of the arguments that the caller gave and a file may contradict:
             `classes`, `pooling`, `representation_size`, `position_embedding`, `image_size`,
             `channels`. Those left open are absent.
-        weights: None, a name of the catalogue, a path, or `hf://organisation/repository`.
+        weights: A name of the catalogue, a path, or `hf://organisation/repository`.
         input_tensor: A Keras tensor to build on, or None.
         name: Name of the model.
 
@@ -44,8 +44,6 @@ def build_with_weights(constructor, spec, chosen, weights, input_tensor=None, na
     Raises:
         ValueError: if there are no such weights, or they are not this constructor's.
     """
-    if weights is None:
-        return build_model(spec, input_tensor=input_tensor, name=name)
     path, entry = find_file(constructor, weights)
     with files.open_checkpoint(path) as file:
         found = _read(file, spec, entry)
