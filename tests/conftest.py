@@ -1,4 +1,4 @@
-"""Set before any test module is imported: where helpers are found, what processes share, the order."""
+"""Set before any test module is imported: where helpers are, what processes share, the order."""
 
 import os
 import shutil
