@@ -61,7 +61,30 @@ def gelu_tanh(x):
     if BACKEND == "torch":
         if torch_forms.prefers_own_gelu(x):
             return torch_forms.gelu_tanh(x)
+    if BACKEND == "tensorflow" and ops.is_tensor(x) and tensorflow_or_jax_on_a_cpu():
+        if x.dtype == "float32":
+            return _gelu_tanh_that_keeps_its_input(x)
     return ops.gelu(x, approximate=True)
+
+
+@ops.custom_gradient
+def _gelu_tanh_that_keeps_its_input(x):
+    """The same number; its gradient is computed from x alone.
+
+    Keras does not compile on a machine with nothing but CPUs, and what TensorFlow's own gradient
+    keeps of the forward pass is a fifth of the memory that a step of training takes (ViT-S/16 in
+    batches of 8: 2,313 in place of 2,973 MiB).
+    """
+    linear = 2 * math.sqrt(2 / math.pi)
+    cubic = 0.044715 * linear
+
+    def gradient(upstream):
+        square = x * x
+        sigmoid = ops.sigmoid(x * (linear + cubic * square))
+        slope = sigmoid * (1 - sigmoid)  # first: what follows can be large where it is 0
+        return upstream * (sigmoid + x * slope * (linear + 3 * cubic * square))
+
+    return ops.gelu(x, approximate=True), gradient
 
 
 def layer_norm(layer, tokens):

@@ -154,6 +154,50 @@ def test_tanh_gelu():
     assert platform.gelu_tanh(keras.KerasTensor((2, 3))).shape == (2, 3)
 
 
+OF_TENSORFLOW = pytest.mark.skipif(
+    platform.BACKEND != "tensorflow", reason="TensorFlow has a gradient of its own"
+)
+
+
+def tensorflow_step(points, read):
+    """Values and three times the slopes; `read` gets the forward operations that these read."""
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(points)
+        values = platform.gelu_tanh(points)
+    forward = set(tf.compat.v1.get_default_graph().get_operations())
+    gradient = tape.gradient(values, points, output_gradients=3 * tf.ones_like(points))
+    left, seen = [gradient.op], set()
+    while left:
+        seen.add(op := left.pop())
+        left += [tensor.op for tensor in op.inputs if tensor.op not in seen]
+    read.update(op.type for op in seen & forward)
+    return values, gradient
+
+
+@OF_TENSORFLOW
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_tanh_gelu_and_its_gradient_on_tensorflow(jit_compile):
+    import tensorflow as tf
+
+    step = tf.function(lambda points: tensorflow_step(points, set()), jit_compile=jit_compile)
+    values, gradient = step(tf.constant([*POINTS[:-1], 1e15, -1e15]))
+    wanted, slope = (array[:-1] for array in gelu_and_slope())
+    np.testing.assert_allclose(values, [*wanted, 1e15, 0], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(gradient, [*(3 * slope), 3, 0], rtol=1e-4, atol=1e-5)
+
+
+@OF_TENSORFLOW
+def test_the_gradient_of_tanh_gelu_keeps_nothing_but_its_input_on_tensorflow():
+    import tensorflow as tf
+
+    read = set()
+    tf.function(lambda points: tensorflow_step(points, read))(tf.constant(POINTS))
+    assert "Placeholder" in read
+    assert read <= {"Placeholder", "Const", "Identity", "IdentityN"}
+
+
 @pytest.mark.skipif(platform.BACKEND != "torch", reason="the other backends have one form of it")
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("how", ["inference", "gradients", pytest.param("jit", marks=JIT_ON_TORCH)])
