@@ -71,7 +71,8 @@ def _batches(images, labels, steps):
 
 
 def _jit(job):
-    """`jit_compile` of Keras. By itself it compiles on TensorFlow and JAX, and not on PyTorch."""
+    """`jit_compile` of Keras. By itself it compiles on JAX, and on TensorFlow's accelerators."""
     if job.switch == "jit_compile":
-        return keras.backend.backend() == "torch"
+        backend, device = keras.backend.backend(), keras.distribution.list_devices()[0].lower()
+        return backend == "torch" or (backend == "tensorflow" and device.startswith("cpu"))
     return True if job.compiled else "auto"
