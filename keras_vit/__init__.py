@@ -67,7 +67,7 @@ if TYPE_CHECKING:  # for editors, as what follows is imported late
     from keras_vit.weights.saving import save_weights
 
 # Names to their modules, imported where they are used: building and training need none of the
-# files behind them, a third of the package.
+# files behind them, half of what the import took.
 _LATE = {
     "decode_predictions": "keras_vit.applications.decode",
     "load_weights": "keras_vit.weights.loading",

@@ -202,7 +202,7 @@ def _named(build, name, doc, **facts):
 def _build(constructor, spec, chosen, weights, input_tensor, name):
     if weights is None:
         return build_model(spec, input_tensor=input_tensor, name=name)
-    from keras_vit.applications.pretrained import build_with_weights  # reads files: a third of all
+    from keras_vit.applications.pretrained import build_with_weights  # half of all imports
 
     return build_with_weights(constructor, spec, chosen, weights, input_tensor, name)
 

@@ -1,4 +1,4 @@
-"""How the variables start: not drawn where a file's weights are about to take their place.
+"""How variables start: drawn, or zeros where a file's weights are about to take their place.
 
 Drawing the random numbers of a large model takes seconds of processor time. While a model is built
 for weights that exist already, its random variables start as zeros. What a layer records as its

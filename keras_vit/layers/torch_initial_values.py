@@ -29,6 +29,6 @@ class GlorotUniformInPlace(keras.initializers.GlorotUniform):
             return super().__call__(shape, dtype)
         inputs, outputs = (self.input_axes, self.output_axes) if has_axes else ((0,), (1,))
         fans = [math.prod(shape[axis] for axis in axes) for axes in (inputs, outputs)]
-        limit = math.sqrt(6 / sum(fans))
+        limit = math.sqrt(3 * (1 / max(1, sum(fans) / 2)))  # rounded as Keras rounds it
         generator = torch.Generator(values.device).manual_seed(self.seed)
         return values.uniform_(generator=generator).mul_(2 * limit).add_(-limit)

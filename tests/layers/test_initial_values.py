@@ -68,6 +68,19 @@ def test_kernels_are_the_numbers_that_keras_draws(dtype):
         np.testing.assert_array_equal(numpy(layer.kernel), numpy(drawn))
 
 
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="elsewhere Keras draws")
+def test_pytorch_draws_kernels_in_place(monkeypatch):
+    import torch
+
+    def rand(*_, **__):
+        raise AssertionError("drawn by Keras, into a temporary")
+
+    monkeypatch.setattr(torch, "rand", rand)
+    for name in ("attention", "mlp"):
+        make, shape = LAYERS[name]
+        make().build(shape)
+
+
 def test_what_has_other_fans_than_a_matrix_is_drawn_as_keras_draws_it():
     initializer = keras.initializers.GlorotUniform(seed=3)
     for shape in [(5,), (3, 4, 5, 6)]:
