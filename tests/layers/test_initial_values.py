@@ -72,13 +72,15 @@ def test_kernels_are_the_numbers_that_keras_draws(dtype):
 def test_pytorch_draws_kernels_in_place(monkeypatch):
     import torch
 
-    def rand(*_, **__):
-        raise AssertionError("drawn by Keras, into a temporary")
-
-    monkeypatch.setattr(torch, "rand", rand)
+    drawn = []  # by Keras, into temporaries
+    rand = torch.rand
+    monkeypatch.setattr(torch, "rand", lambda *args, **kw: drawn.append(args) or rand(*args, **kw))
+    keras.initializers.GlorotUniform(seed=1)((4, 6))
+    assert len(drawn) == 1  # so Keras does draw by it
     for name in ("attention", "mlp"):
         make, shape = LAYERS[name]
         make().build(shape)
+    assert len(drawn) == 1
 
 
 def test_what_has_other_fans_than_a_matrix_is_drawn_as_keras_draws_it():
