@@ -1,10 +1,12 @@
-"""Set before any test module is imported: where helpers are, what processes share, the order."""
+"""For all tests: where helpers are, what processes share, the order, both products of PyTorch."""
 
 import os
 import shutil
 import sys
 import tempfile
 from pathlib import Path
+
+import pytest
 
 # Lets the tests import the modules that stand beside them, such as `reference_vit`.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -29,3 +31,18 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     """The longest files first, so that no worker waits for another at the end."""
     items.sort(key=lambda item: "distribution" not in item.path.parts)
+
+
+@pytest.fixture(params=[False, True], ids=["", "onednn"])
+def onednn(request, monkeypatch):
+    """Both products that PyTorch has on a CPU, whichever is the faster on this one."""
+    import keras
+
+    if keras.backend.backend() == "torch":
+        from keras_vit.layers import torch_forms
+
+        if request.param and not torch_forms.ONEDNN_IS_THERE:
+            pytest.skip("this build of PyTorch is without oneDNN")
+        monkeypatch.setattr(torch_forms, "ONEDNN_IS_FASTER", request.param)
+    elif request.param:
+        pytest.skip("oneDNN is called on PyTorch alone")

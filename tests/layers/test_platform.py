@@ -13,19 +13,6 @@ from keras_vit.layers import platform
 B, N, D, H, K, M = 5, 7, 12, 3, 4, 10
 
 
-@pytest.fixture(params=[False, True], ids=["", "onednn"])
-def onednn(request, monkeypatch):
-    """Both products that PyTorch has on a CPU, whichever is the faster on this one."""
-    if platform.BACKEND == "torch":
-        from keras_vit.layers import torch_forms
-
-        if request.param and not torch_forms.ONEDNN_IS_THERE:
-            pytest.skip("this build of PyTorch is without oneDNN")
-        monkeypatch.setattr(torch_forms, "ONEDNN_IS_FASTER", request.param)
-    elif request.param:
-        pytest.skip("oneDNN is called on PyTorch alone")
-
-
 def dense(lora=False):
     layer = keras.layers.Dense(M, bias_initializer="normal")
     return built(layer, (None, N, D), lora), 1, "bnd,dm->bnm", (B, N, D)
@@ -199,7 +186,6 @@ def test_the_gradient_of_tanh_gelu_keeps_nothing_but_its_input_on_tensorflow():
 
 
 @pytest.mark.skipif(platform.BACKEND != "torch", reason="the other backends have one form of it")
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("how", ["inference", "gradients", pytest.param("jit", marks=JIT_ON_TORCH)])
 def test_tanh_gelu_in_each_form(how):
     import torch

@@ -67,8 +67,6 @@ def test_same_padding_of_the_paper_is_asymmetric_on_even_sizes():
 
 
 @JIT_ON_TORCH
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="others compile for each size")
 def test_sizes_that_the_compiler_leaves_open():
     import torch

@@ -29,8 +29,6 @@ def golden_model(name):
 
 
 @JIT_ON_TORCH
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
 def test_compiled_predictions_are_those_without_a_compiler():
     # Units with and without strides.
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 12, "mlp_dim": 10, "classes": 5}
@@ -44,8 +42,6 @@ def test_compiled_predictions_are_those_without_a_compiler():
 
 
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="others compile for each size")
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
 @pytest.mark.parametrize("build", [hybrid, bit])
 def test_the_compiler_learns_the_sizes_that_it_left_open(build):
     # As it leaves them for the second model of a process, if its images are of other sizes.

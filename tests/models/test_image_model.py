@@ -223,16 +223,14 @@ def test_float16_scales_the_loss_also_after_a_file(tmp_path):
 
 
 @pytest.mark.skipif(keras.backend.backend() != "torch", reason="the others compile by themselves")
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
-def test_pytorch_compiles_a_step_once(monkeypatch):
+def test_pytorch_compiles_a_step_once(monkeypatch, onednn):
     import torch
     import torch._dynamo.config
     from torch._dynamo.utils import counters
 
     torch.compiler.reset()  # of other tests
     counters.clear()
-    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="eager"))
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
     model = build(num_layers=1).model
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer = keras_vit.optimizers.AdamW(0.01, global_clipnorm=1.0, use_ema=True)

@@ -248,8 +248,6 @@ def test_one_training_step_follows_the_gradient_of_the_reference(as_users_run_it
 
 # torch.compile imports a part of itself that it has deprecated, and speaks of what it cannot trace
 # in Keras's own call, and goes round it.
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:Dynamo does not know how to trace:UserWarning")
 @pytest.mark.parametrize(
     "jit", [pytest.param(True, marks=JIT_ON_TORCH), False], ids=["jit", "eager"]
 )
