@@ -64,7 +64,6 @@ OF_A_BACKEND = {
     "keras_vit/layers/torch_calls.py": "torch",
     "keras_vit/layers/torch_forms.py": "torch",
     "keras_vit/layers/torch_images.py": "torch",
-    "keras_vit/layers/torch_initial_values.py": "torch",
     "keras_vit/layers/torch_onednn.py": "torch",
     "keras_vit/optimizers/torch_updates.py": "torch",
 }

@@ -10,8 +10,7 @@ import contextvars
 
 import keras
 
-if keras.backend.backend() == "torch":
-    from keras_vit.layers import torch_initial_values
+from keras_vit.layers import cpu_initial_values
 
 _skipped = contextvars.ContextVar("keras_vit_initial_values_skipped", default=False)
 
@@ -32,11 +31,7 @@ def skipped():
 
 def chosen(initializer):
     """What to initialize with: `"zeros"` where initial values are skipped."""
-    if _skipped.get():
-        return "zeros"
-    if keras.backend.backend() == "torch":
-        return torch_initial_values.in_place(initializer)
-    return initializer
+    return "zeros" if _skipped.get() else cpu_initial_values.drawn(initializer)
 
 
 def build(layer, input_shape):

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from keras import ops
 from small_models import build, numpy
 
 from keras_vit import VisionTransformer
@@ -55,7 +56,7 @@ def test_parts_remember_how_they_were_to_start():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_kernels_are_the_numbers_that_keras_draws(dtype):
+def test_small_kernels_of_layers_are_the_numbers_that_keras_draws(dtype):
     attention, mlp = MultiHeadAttention(2, dtype=dtype), MLP(12, dtype=dtype)
     attention.build((None, 5, 8))
     mlp.build((None, 5, 8))
@@ -68,24 +69,98 @@ def test_kernels_are_the_numbers_that_keras_draws(dtype):
         np.testing.assert_array_equal(numpy(layer.kernel), numpy(drawn))
 
 
-@pytest.mark.skipif(keras.backend.backend() != "torch", reason="elsewhere Keras draws")
-def test_pytorch_draws_kernels_in_place(monkeypatch):
-    import torch
-
-    drawn = []  # by Keras, into temporaries
-    rand = torch.rand
-    monkeypatch.setattr(torch, "rand", lambda *args, **kw: drawn.append(args) or rand(*args, **kw))
-    keras.initializers.GlorotUniform(seed=1)((4, 6))
-    assert len(drawn) == 1  # so Keras does draw by it
-    for name in ("attention", "mlp"):
-        make, shape = LAYERS[name]
-        make().build(shape)
-    assert len(drawn) == 1
+def large(name):
+    """A kernel of two pieces, which is where these are drawn by NumPy."""
+    make, shape = {
+        "hidden": (lambda: MLP(640), (None, 5, 512)),
+        "query": (lambda: MultiHeadAttention(16), (None, 5, 640)),
+    }[name]
+    layer = make()
+    layer.build(shape)
+    return getattr(layer, name).kernel
 
 
-def test_what_has_other_fans_than_a_matrix_is_drawn_as_keras_draws_it():
+# The width of a uniform distribution is sqrt(6 / (fan in + fan out)).
+@pytest.mark.parametrize(("name", "fans"), [("hidden", 512 + 640), ("query", 640 + 640)])
+def test_large_kernels_have_the_distribution_of_glorot(name, fans):
+    kernel = numpy(large(name)).reshape(-1)
+    limit = (6 / fans) ** 0.5
+    assert len(kernel) > 2**18
+    assert 0.999 * limit < kernel.max() <= limit and -limit <= kernel.min() < -0.999 * limit
+    assert abs(kernel.std() / (limit / 3**0.5) - 1) < 0.01
+    pieces = kernel[: len(kernel) - 2**18], kernel[2**18 :]
+    assert abs(np.corrcoef(*pieces)[0, 1]) < 0.03
+    again = numpy(large(name)).reshape(-1)
+    assert (again != kernel).mean() > 0.99  # another layer has another seed
+
+
+def by_numpy(shape, limit, seed):
+    """The published generator, 2**18 numbers from each pair of the seed and where they start."""
+    starts = range(0, int(np.prod(shape)), 2**18)
+    generators = [np.random.Generator(np.random.SFC64([seed, start])) for start in starts]
+    numbers = np.concatenate([generator.random(2**18, "float32") for generator in generators])
+    return (2 * limit * numbers - limit)[: np.prod(shape)].reshape(shape)
+
+
+@pytest.mark.parametrize("processors", [1, 3])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_large_kernels_are_the_same_numbers_on_any_number_of_processors(
+    processors, dtype, monkeypatch
+):
+    monkeypatch.setattr("os.cpu_count", lambda: processors)
+    initializer = keras.initializers.GlorotUniform(seed=7)
+    kernel = initial_values.chosen(initializer)((600, 500), dtype)
+    assert keras.backend.standardize_dtype(kernel.dtype) == dtype
+    if keras.backend.backend() == "tensorflow":
+        expected = initializer((600, 500), dtype)
+    else:
+        expected = ops.cast(by_numpy((600, 500), (6 / 1100) ** 0.5, 7), dtype)
+    np.testing.assert_allclose(numpy(kernel), numpy(expected), rtol=0, atol=1e-8)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "tensorflow", reason="TensorFlow draws its own")
+@pytest.mark.parametrize("name", ["hidden", "query"])
+def test_large_kernels_are_not_drawn_by_the_backend(name, monkeypatch):
+    drawn = []  # by Keras
+    uniform = keras.initializers.GlorotUniform.__call__
+
+    def counted(initializer, shape, dtype=None):
+        drawn.append(shape)
+        return uniform(initializer, shape, dtype)
+
+    monkeypatch.setattr(keras.initializers.GlorotUniform, "__call__", counted)
+    MLP(12).build((None, 5, 8))
+    assert len(drawn) == 2  # so this does count
+    large(name)
+    assert len(drawn) == 2
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="Keras distributes on JAX alone")
+def test_distributed_kernels_are_the_same_numbers():
+    import jax
+
+    chosen = initial_values.chosen(keras.initializers.GlorotUniform(seed=7))
+    expected = numpy(chosen((600, 500)))
+    mesh = keras.distribution.DeviceMesh((1,), ["batch"], keras.distribution.list_devices()[:1])
+    keras.distribution.set_distribution(keras.distribution.DataParallel(mesh))
+    try:
+        np.testing.assert_array_equal(numpy(chosen((600, 500))), expected)
+    finally:
+        keras.distribution.set_distribution(None)
+    # As Keras does where the devices could not hold the whole kernel.
+    compiled = jax.jit(chosen.__call__, static_argnames=["shape", "dtype"])
+    np.testing.assert_array_equal(numpy(compiled(shape=(600, 500), dtype="float32")), expected)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="a device of PyTorch")
+def test_a_model_without_memory_draws_nothing():
+    with keras.device("meta"):
+        assert large("hidden").value.device.type == "meta"
+
+
+def test_what_is_small_or_no_matrix_is_drawn_as_keras_draws_it():
     initializer = keras.initializers.GlorotUniform(seed=3)
-    for shape in [(5,), (3, 4, 5, 6)]:
+    for shape in [(5,), (2**18,), (3, 4, 5, 6), (64, 4, 32, 40)]:
         chosen = initial_values.chosen(initializer)
         np.testing.assert_array_equal(numpy(chosen(shape)), numpy(initializer(shape)))
 
@@ -93,7 +168,7 @@ def test_what_has_other_fans_than_a_matrix_is_drawn_as_keras_draws_it():
 def test_a_seed_generator_goes_on():
     seed = keras.random.SeedGenerator(4)
     chosen = initial_values.chosen(keras.initializers.GlorotUniform(seed))
-    assert np.abs(numpy(chosen((4, 6))) - numpy(chosen((4, 6)))).max() > 0.1
+    assert np.abs(numpy(chosen((600, 500))) - numpy(chosen((600, 500)))).max() > 0.1
 
 
 def test_the_config_is_that_of_a_fresh_model_and_a_clone_of_it_is_random():
