@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_vit.layers.platform import gelu_tanh
+from keras_vit.layers import platform
 
 
 def activation_function(name):
@@ -16,7 +16,9 @@ def activation_function(name):
         ValueError: if nothing has that name.
     """
     if name == "gelu_tanh":
-        return gelu_tanh
+        return platform.gelu_tanh
+    if name == "gelu":
+        return platform.gelu
     if name == "quick_gelu":
         return _quick_gelu
     if not isinstance(name, str):

@@ -9,6 +9,7 @@ from keras import ops
 from layer_contract import assert_close, random_inputs, to_numpy
 
 from keras_vit.layers import platform
+from keras_vit.layers.activations import activation_function
 
 B, N, D, H, K, M = 5, 7, 12, 3, 4, 10
 
@@ -129,16 +130,22 @@ POINTS = np.float32([-200, -30, -9.2, -3, -0.75, -1e-3, 0, 1e-6, 0.3, 2, 5.5, 30
 SLOPE_STEP = 1e-5
 
 
-def gelu_and_slope():
-    points = np.float64(POINTS)
-    sides = [reference_vit.gelu_tanh(points + sign * SLOPE_STEP) for sign in (1, -1)]
-    return reference_vit.gelu_tanh(points), (sides[0] - sides[1]) / (2 * SLOPE_STEP)
+BOTH_GELUS = pytest.mark.parametrize("name", ["gelu", "gelu_tanh"])
 
 
-def test_tanh_gelu():
-    actual = to_numpy(platform.gelu_tanh(ops.convert_to_tensor(POINTS)))
-    np.testing.assert_allclose(actual, gelu_and_slope()[0], rtol=1e-6, atol=1e-6)
-    assert platform.gelu_tanh(keras.KerasTensor((2, 3))).shape == (2, 3)
+def gelu_and_slope(name):
+    gelu, points = getattr(reference_vit, name), np.float64(POINTS)
+    sides = [gelu(points + sign * SLOPE_STEP) for sign in (1, -1)]
+    return gelu(points), (sides[0] - sides[1]) / (2 * SLOPE_STEP)
+
+
+@BOTH_GELUS
+def test_gelu(name):
+    gelu = getattr(platform, name)
+    actual = to_numpy(gelu(ops.convert_to_tensor(POINTS)))
+    np.testing.assert_allclose(actual, gelu_and_slope(name)[0], rtol=1e-6, atol=1e-6)
+    assert gelu(keras.KerasTensor((2, 3))).shape == (2, 3)
+    assert activation_function(name) is gelu
 
 
 OF_TENSORFLOW = pytest.mark.skipif(
@@ -146,13 +153,13 @@ OF_TENSORFLOW = pytest.mark.skipif(
 )
 
 
-def tensorflow_step(points, read):
+def tensorflow_step(gelu, points, read):
     """Values and three times the slopes; `read` gets the forward operations that these read."""
     import tensorflow as tf
 
     with tf.GradientTape() as tape:
         tape.watch(points)
-        values = platform.gelu_tanh(points)
+        values = gelu(points)
     forward = set(tf.compat.v1.get_default_graph().get_operations())
     gradient = tape.gradient(values, points, output_gradients=3 * tf.ones_like(points))
     left, seen = [gradient.op], set()
@@ -165,22 +172,25 @@ def tensorflow_step(points, read):
 
 @OF_TENSORFLOW
 @pytest.mark.parametrize("jit_compile", [False, True])
-def test_tanh_gelu_and_its_gradient_on_tensorflow(jit_compile):
+@BOTH_GELUS
+def test_gelu_and_its_gradient_on_tensorflow(name, jit_compile):
     import tensorflow as tf
 
-    step = tf.function(lambda points: tensorflow_step(points, set()), jit_compile=jit_compile)
+    gelu = getattr(platform, name)
+    step = tf.function(lambda points: tensorflow_step(gelu, points, set()), jit_compile=jit_compile)
     values, gradient = step(tf.constant([*POINTS[:-1], 1e15, -1e15]))
-    wanted, slope = (array[:-1] for array in gelu_and_slope())
+    wanted, slope = (array[:-1] for array in gelu_and_slope(name))
     np.testing.assert_allclose(values, [*wanted, 1e15, 0], rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(gradient, [*(3 * slope), 3, 0], rtol=1e-4, atol=1e-5)
 
 
 @OF_TENSORFLOW
-def test_the_gradient_of_tanh_gelu_keeps_nothing_but_its_input_on_tensorflow():
+@BOTH_GELUS
+def test_the_gradient_of_gelu_keeps_nothing_but_its_input_on_tensorflow(name):
     import tensorflow as tf
 
-    read = set()
-    tf.function(lambda points: tensorflow_step(points, read))(tf.constant(POINTS))
+    gelu, read = getattr(platform, name), set()
+    tf.function(lambda points: tensorflow_step(gelu, points, read))(tf.constant(POINTS))
     assert "Placeholder" in read
     assert read <= {"Placeholder", "Const", "Identity", "IdentityN"}
 
@@ -194,7 +204,7 @@ def test_tanh_gelu_in_each_form(how):
     points = torch.tensor(POINTS[:-1], requires_grad=True)
     with torch.set_grad_enabled(how != "inference"):
         values = function(points)
-    wanted, slope = (array[:-1] for array in gelu_and_slope())
+    wanted, slope = (array[:-1] for array in gelu_and_slope("gelu_tanh"))
     np.testing.assert_allclose(to_numpy(values), wanted, rtol=1e-6, atol=1e-6)
     if how != "inference":
         values.sum().backward()
