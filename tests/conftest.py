@@ -1,15 +1,10 @@
-"""For all tests: where helpers are, what processes share, the order, both products of PyTorch."""
+"""For all tests: what processes share, the order, both products of PyTorch."""
 
 import os
 import shutil
-import sys
 import tempfile
-from pathlib import Path
 
 import pytest
-
-# Lets the tests import the modules that stand beside them, such as `reference_vit`.
-sys.path.insert(0, str(Path(__file__).parent))
 
 
 def pytest_configure(config):

@@ -6,6 +6,7 @@ the import fails where torchvision describes the shapes of two of them. To decla
 without an implementation, lets the import pass and changes nothing that is measured.
 """
 
+import functools
 import importlib.util
 import pathlib
 
@@ -14,6 +15,7 @@ import torch
 BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 
 
+@functools.cache  # what is declared cannot be declared again
 def declare_operators():
     """To be called before torchvision is imported; does nothing where its operators load."""
     spec = importlib.util.find_spec("torchvision")

@@ -1,12 +1,7 @@
-"""Lets the tests here import the benchmarks, which are scripts; workers without processes."""
-
-import sys
-from pathlib import Path
+"""Workers without processes, for all tests of the benchmarks."""
 
 import pytest
 from quick_compilation import quick_compilation  # noqa: F401
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 
 class FakeWorker:

@@ -19,6 +19,9 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def peer(name):
     """The library, or a skip where it is missing or does not fit the rest of the machine."""
+    from peers.torchvision_alone import declare_operators  # of the benchmarks
+
+    declare_operators()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip(name, exc_type=Exception)
