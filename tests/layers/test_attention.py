@@ -199,10 +199,23 @@ def test_the_norms_of_queries_and_keys_have_the_epsilon(epsilon):
     assert np.abs(other - expected).max() > 1e-2
 
 
-def test_large_logits_stay_finite_in_float16():
-    layer = weighted({}, dtype="mixed_float16")
-    outputs = call(layer, [30 * random_inputs(B, N, D)])
+@pytest.mark.parametrize(("policy", "factor"), [("mixed_float16", 30), ("float32", 1000)])
+def test_large_logits_stay_finite(policy, factor):
+    layer = weighted({}, dtype=policy)
+    outputs = call(layer, [factor * random_inputs(B, N, D)])
     assert np.isfinite(outputs).all()
+
+
+def test_many_large_values_stay_finite_in_float16():
+    layer = MultiHeadAttention(1, dtype="mixed_float16")
+    layer.build((None, 2000, 1))
+    # All keys count alike; before it is divided the sum of 2,000 values of 40 has no float16.
+    weights = {f"{part}/kernel": np.zeros((1, 1, 1)) for part in ("query", "key", "value")}
+    weights |= {"query/bias": [[0.0]], "key/bias": [[0.0]], "value/bias": [[40.0]]}
+    weights |= {"output/kernel": [[[1.0]]], "output/bias": [0.0]}
+    assign(layer, weights)
+    outputs = call(layer, [np.zeros((1, 2000, 1), "float32")])
+    np.testing.assert_allclose(outputs, 40, rtol=2e-3)
 
 
 def test_initial_values():
