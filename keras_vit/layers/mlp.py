@@ -45,7 +45,7 @@ class MLP(Layer):
         ]
 
     def call(self, tokens, training=None):
-        hidden = self._activate(projected(self.hidden, tokens))  # (..., M)
+        hidden = projected(self.hidden, tokens, activation=self._activate)  # (..., M)
         if self.dropouts:
             hidden = self.dropouts[0](hidden, training=training)
         tokens = projected(self.output_dense, hidden)

@@ -145,36 +145,43 @@ def computed_once(tokens, variable):
     return tokens / one
 
 
-def projected(layer, tokens, axes=1):
+def projected(layer, tokens, axes=1, activation=None):
     """`layer(tokens)`, computed as one product of two matrices where that is faster.
 
     On a CPU it is. With this and attention from plain products, a training step of ViT-S/16's
     blocks takes 7 % less processor time in TensorFlow and 16 % less in JAX than with Keras's
     operations. On an accelerator the flattening could cost these two a copy. PyTorch adds the bias
-    in the same pass, on every device.
+    in the same pass, on every device; TensorFlow the bias and a GELU too, on a CPU and without
+    gradients, provided that nothing is reshaped between.
 
     Args:
         layer: A built `Dense` or `EinsumDense` without an activation, with a bias.
         tokens: Float tensor `(B, ..., *K)`.
         axes: Integer, the length of K: how many of the last axes are summed over.
+        activation: None, or a function of each number that comes out.
 
     Returns:
         Float tensor `(B, ..., *M)`; K and M are the axes of the layer's kernel.
     """
+    activation = activation or (lambda numbers: numbers)
     if layer.quantization_mode:
-        return layer(tokens)
+        return activation(layer(tokens))
     if BACKEND == "torch":
-        return torch_forms.projected(layer, tokens, axes)
+        return activation(torch_forms.projected(layer, tokens, axes))
     if not tensorflow_or_jax_on_a_cpu() or None in tokens.shape[1:]:
-        return layer(tokens)
+        return activation(layer(tokens))
     # Keras casts variables within the call of a layer; the analysis asks outside of one.
     tokens, kernel, bias = (
         ops.cast(value, layer.compute_dtype) for value in (tokens, layer.kernel, layer.bias)
     )
     rows = ops.reshape(tokens, (-1, math.prod(kernel.shape[:axes])))
-    flat = ops.matmul(rows, ops.reshape(kernel, (rows.shape[-1], -1))) + ops.reshape(bias, (-1,))
-    between = tokens.shape[1 : len(tokens.shape) - axes]
-    return ops.reshape(flat, (-1, *between, *kernel.shape[axes:]))
+    flat = ops.matmul(rows, ops.reshape(kernel, (rows.shape[-1], -1)))
+    # Not `+`: TensorFlow fuses what `ops.add` makes of a bias.
+    flat = ops.add(flat, ops.reshape(bias, (-1,)))
+    shape = (-1, *tokens.shape[1 : len(tokens.shape) - axes], *kernel.shape[axes:])
+    if BACKEND == "tensorflow":
+        return ops.reshape(activation(flat), shape)
+    return activation(ops.reshape(flat, shape))  # JAX fuses it, faster than of rows
 
 
 def padded(images, border, value=0.0):
