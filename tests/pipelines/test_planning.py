@@ -83,8 +83,8 @@ def test_multiply_adds_of_a_step(model):
 
 def test_activations_by_hand(model):
     block = model.get_layer("block_0")
-    # (N, D) twelve times, six of them whole on every device; (N, M) and (h, N, N) three times.
-    whole, shared = 6 * 7 * 64, 6 * 7 * 64 + 3 * 7 * 128 + 3 * 2 * 49
+    # (N, D) twelve times, six of them whole on every device; (N, M) three times, (h, N, N) twice.
+    whole, shared = 6 * 7 * 64, 6 * 7 * 64 + 3 * 7 * 128 + 2 * 2 * 49
     assert planning.block_activations(block) == 4 * (whole + shared)
     assert planning.block_activations(block, split=2) == 4 * (whole + shared // 2)
 
@@ -92,7 +92,7 @@ def test_activations_by_hand(model):
 def test_activations_where_one_of_seven_tokens_is_computed(model):
     block = model.get_layer("block_1")
     norms, keys_and_values = 3 * (7 + 1) * 64, 2 * 7 * 64
-    queries, hidden, weights = 4 * 1 * 64, 3 * 1 * 128, 3 * 2 * 1 * 7
+    queries, hidden, weights = 4 * 1 * 64, 3 * 1 * 128, 2 * 2 * 1 * 7
     kept = 4 * (norms + keys_and_values + queries + hidden + weights)
     assert planning.block_activations(block, num_queries=1) == kept
     # What block_0 keeps, and the more of block_1's and of what block_0 needs while at work.
@@ -105,9 +105,9 @@ def test_activations_where_one_of_seven_tokens_is_computed(model):
 
 def test_half_the_bytes_in_half_the_bits():
     half = keras_vit.VisionTransformer(**SIZES, dtype="mixed_bfloat16").get_layer("block_0")
-    # All but two of the three (h, N, N), which stay float32.
+    # All but one of the two (h, N, N), which stays float32.
     numbers = 12 * 7 * 64 + 3 * 7 * 128
-    assert planning.block_activations(half) == 2 * numbers + (2 + 4 + 4) * 2 * 49
+    assert planning.block_activations(half) == 2 * numbers + (2 + 4) * 2 * 49
 
 
 def test_rematerialised_blocks_keep_their_inputs():
