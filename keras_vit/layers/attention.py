@@ -88,7 +88,7 @@ class MultiHeadAttention(Layer):
         query, key, value, bias = self._heads(query, value)
         drops = self.dropout is not None and training
         if drops or tensorflow_or_jax_on_a_cpu():
-            heads = self._explicit_attention(query, key, value, bias, training)
+            heads = self._explicit_attention(query, key, value, bias, drops)
         else:
             heads = attention(query, key, value, bias)
         return projected(self.output_projection, heads, axes=2)
@@ -123,15 +123,14 @@ class MultiHeadAttention(Layer):
         bias = None if self.relative_position is None else self.relative_position(query)
         return query, key, value, bias
 
-    def _explicit_attention(self, query, key, value, bias, training):
+    def _explicit_attention(self, query, key, value, bias, drops):
         logits = self._logits(query, key, bias)  # (B, h, N, M)
         value = ops.transpose(value, (0, 2, 1, 3))  # (B, h, M, d)
-        drops = self.dropout is not None and training
         # In float16 a sum over many keys could overflow before it is divided.
         if drops or self.compute_dtype in ("float16", "bfloat16"):
             weights = ops.cast(ops.softmax(logits, axis=-1), self.compute_dtype)
             if drops:
-                weights = self.dropout(weights, training=training)
+                weights = self.dropout(weights, training=True)
             heads = ops.matmul(weights, value)
         else:
             heads = _means(value, logits)

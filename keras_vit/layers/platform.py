@@ -163,7 +163,7 @@ def projected(layer, tokens, axes=1, activation=None):
     Returns:
         Float tensor `(B, ..., *M)`; K and M are the axes of the layer's kernel.
     """
-    activation = activation or (lambda numbers: numbers)
+    activation = activation or keras.activations.linear
     if layer.quantization_mode:
         return activation(layer(tokens))
     if BACKEND == "torch":

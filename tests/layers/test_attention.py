@@ -199,6 +199,16 @@ def test_the_norms_of_queries_and_keys_have_the_epsilon(epsilon):
     assert np.abs(other - expected).max() > 1e-2
 
 
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="the programs of JAX can be read")
+def test_the_division_of_the_softmax_is_of_heads_and_not_of_keys():
+    import jax
+
+    layer, x = weighted({}), random_inputs(B, N, D)
+    program = str(jax.make_jaxpr(lambda x: layer(x))(x))
+    divisions = [line.split(" = ")[0].strip() for line in program.splitlines() if " = div " in line]
+    assert [line.split(":")[1] for line in divisions] == [f"f32[{B},{H},{N},{D // H}]"]
+
+
 @pytest.mark.parametrize(("policy", "factor"), [("mixed_float16", 30), ("float32", 1000)])
 def test_large_logits_stay_finite(policy, factor):
     layer = weighted({}, dtype=policy)

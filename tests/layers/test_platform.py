@@ -130,6 +130,23 @@ POINTS = np.float32([-200, -30, -9.2, -3, -0.75, -1e-3, 0, 1e-6, 0.3, 2, 5.5, 30
 SLOPE_STEP = 1e-5
 
 
+@pytest.mark.skipif(platform.BACKEND != "tensorflow", reason="what TensorFlow fuses")
+def test_tensorflow_finds_product_bias_and_activation_in_a_row():
+    import tensorflow as tf
+
+    read = []
+
+    def activation(numbers):
+        read.append(numbers.op)
+        return ops.relu(numbers)
+
+    layer, axes, _, shape = dense()
+    step = tf.function(lambda x: platform.projected(layer, x, axes, activation))
+    step.get_concrete_function(tf.TensorSpec(shape))
+    assert [op.type for op in read] == ["BiasAdd"]
+    assert read[0].inputs[0].op.type == "MatMul"
+
+
 BOTH_GELUS = pytest.mark.parametrize("name", ["gelu", "gelu_tanh"])
 
 

@@ -246,8 +246,6 @@ def test_one_training_step_follows_the_gradient_of_the_reference(as_users_run_it
         assert length > 1e-4 or path.endswith(shift), path
 
 
-# torch.compile imports a part of itself that it has deprecated, and speaks of what it cannot trace
-# in Keras's own call, and goes round it.
 @pytest.mark.parametrize(
     "jit", [pytest.param(True, marks=JIT_ON_TORCH), False], ids=["jit", "eager"]
 )
