@@ -151,8 +151,8 @@ def block_activations(block, split=1, num_queries=None):
     every device: the input of the first norm and twice what it is made into (N, D), and the same
     of the second (Q, D). Split over the devices of a model axis: keys and values (N, D); queries
     before and after their scale, what the heads give and its projection (Q, D); the hidden layer
-    before, within and after its activation (Q, M); the attention's weights (h, Q, N), in float32 and
-    in the block's own dtype. Counted so to agree with XLA, see `ACTIVATION_ERROR`.
+    before, within and after its activation (Q, M); the attention's weights (h, Q, N), in float32
+    and in the block's own dtype. Counted so to agree with XLA, see `ACTIVATION_ERROR`.
     """
     tokens, width = block.output.shape[1:]
     queries = num_queries or tokens
