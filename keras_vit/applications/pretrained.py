@@ -58,7 +58,9 @@ def build_with_weights(constructor, spec, chosen, weights, input_tensor=None, na
 def find_file(constructor, weights):
     """`(path, catalogue entry or None)` of what `weights` names, fetched if need be."""
     text = str(weights)
-    if pathlib.Path(text).exists():
+    names_entry = not isinstance(weights, pathlib.PurePath) and catalogue.knows(constructor, text)
+    # A folder may well be called "imagenet"; `pathlib.Path("imagenet")` means it.
+    if not names_entry and pathlib.Path(text).exists():
         return pathlib.Path(text), None
     if text.startswith("hf://"):
         return download.fetch(text), None
@@ -77,24 +79,23 @@ def settle(spec, chosen, found, entry, constructor):
     what is returned; another number of classes than the file's means a fresh head, without a hidden
     layer unless one was asked for (arXiv 2010.11929, section 3.2).
     """
-    facts, changes = found.facts, {}
+    facts, changes, head = found.facts, {}, "strict"
     _check_sizes(facts, spec, constructor)
+    if spec.include_top:
+        head, top = _top(spec, chosen, facts)
+        changes.update(top)
+    keeps_head = spec.include_top and head == "strict"
     if spec.family == "vit":
         if facts.get("origin") is not None:
             changes.update(dict.fromkeys(CONSTANTS))  # None is what the file's origin has
         changes.update({key: facts[key] for key in DECIDED if facts.get(key) is not None})
         changes.update(_positions(spec, chosen, facts))
-        changes.update(_pooling(spec, chosen, facts))
+        changes.update(_pooling(spec, chosen, found, keeps_head))
         if changes.get("layer_scale") is True:
             changes["layer_scale"] = 1.0  # where it started is gone; the file has where it is
     changes["channels"] = chosen.get("channels") or facts["channels"]
     changes["image_size"] = chosen.get("image_size") or _image_size(spec, found, entry)
-    head = "strict"
-    if spec.include_top:
-        head, top = _top(spec, chosen, facts)
-        changes.update(top)
-    keeps_head = spec.include_top and head == "strict"
-    changes.update(_descriptions(facts, entry, keeps_head, changes["channels"]))
+    changes.update(_descriptions(facts, keeps_head, changes["channels"]))
     return dataclasses.replace(spec, **changes), head
 
 
@@ -107,6 +108,9 @@ def _read(file, spec, entry):
         found = found.with_grid(dataclasses.replace(spec, image_size=entry.resolution).grid)
     if entry is not None and entry.label_set == "imagenet":
         found = dataclasses.replace(found, facts={**found.facts, "class_names": imagenet_names()})
+    if entry is not None:  # as the catalogue's accuracies were measured
+        facts = {**found.facts, "preprocessing": entry.preprocessing}
+        found = dataclasses.replace(found, facts=facts)
     return found
 
 
@@ -139,14 +143,18 @@ def _positions(spec, chosen, facts):
     return {"position_embedding": kind, "position_injection": injection}
 
 
-def _pooling(spec, chosen, facts):
+def _pooling(spec, chosen, found, keeps_head):
     """Pooling by the caller, by the file, or none without a top."""
-    maps, wanted = facts.get("pooling") == "map", chosen.get("pooling")
+    facts, wanted = found.facts, chosen.get("pooling")
     if wanted is None:
         return {"pooling": facts.get("pooling", spec.pooling) if spec.include_top else None}
-    if (wanted == "map") != maps and (wanted == "map" or spec.include_top):
-        _check_choice(chosen, "pooling", facts.get("pooling"))
-    if wanted == "token" and not facts["class_token"]:
+    has_its_weights = {
+        "map": facts.get("pooling") == "map",
+        "token": facts["class_token"],
+    }
+    # A classifier that is kept was trained to read the file's pooling.
+    is_of_file = keeps_head and found.pooling_is_told
+    if is_of_file or not has_its_weights.get(wanted, True):
         _check_choice(chosen, "pooling", facts.get("pooling"))
     return {"pooling": wanted}
 
@@ -181,10 +189,10 @@ def _image_size(spec, found, entry):
     return tuple(patches * pixels for patches, pixels in sides)
 
 
-def _descriptions(facts, entry, keeps_head, channels):
+def _descriptions(facts, keeps_head, channels):
     """Facts that travel with the weights: of the pixels, and of the classes where they are kept."""
-    preprocessing = facts.get("preprocessing") or (entry.preprocessing if entry else None)
-    known = {"preprocessing": loading.preprocessing_of(preprocessing or Preprocessing(), channels)}
+    preprocessing = facts.get("preprocessing") or Preprocessing()
+    known = {"preprocessing": loading.preprocessing_of(preprocessing, channels)}
     if keeps_head and facts.get("class_names") is not None:
         known["class_names"] = facts["class_names"]
     return known
@@ -201,4 +209,4 @@ def _announce(constructor, report, found, spec):
     if report.zero_head:
         said.append("the head of the file is all zeros: fine-tune before classifying")
     if said:
-        warnings.warn(f"{constructor}: {'; '.join(said)}", stacklevel=4)
+        warnings.warn(f"{constructor}: {'; '.join(said)}", stacklevel=5)

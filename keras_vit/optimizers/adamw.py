@@ -2,7 +2,7 @@
 
 import keras
 
-from keras_vit.optimizers.by_variable import ByVariable
+from keras_vit.optimizers.by_variable import KERNELS, ByVariable
 
 
 @keras.saving.register_keras_serializable(package="keras_vit")
@@ -30,8 +30,8 @@ class AdamW(ByVariable, keras.optimizers.AdamW):
         **kwargs: As of `keras.optimizers.AdamW`.
 
     Raises:
-        ValueError: when the optimizer meets its variables, if an expression matches none, or a
-            variable has two factors.
+        ValueError: when the optimizer meets its variables, if an expression that was given matches
+            none, or a variable has two factors.
 
     Example:
 
@@ -44,7 +44,7 @@ class AdamW(ByVariable, keras.optimizers.AdamW):
         self,
         learning_rate=0.001,
         weight_decay=0.004,
-        decay=r"/kernel$",
+        decay=KERNELS,
         rate_factors=None,
         **kwargs,
     ):

@@ -10,6 +10,8 @@ from keras_vit.layers.platform import BACKEND
 if BACKEND == "torch":
     from keras_vit.optimizers import torch_updates
 
+KERNELS = r"/kernel$"
+
 
 class ByVariable:
     """To be mixed in before a Keras optimizer: decay and learning rates by path.
@@ -28,7 +30,7 @@ class ByVariable:
 
     torch_update = None  # a function of `torch_updates` that does what `update_step` does
 
-    def __init__(self, *, decay=r"/kernel$", rate_factors=None, **kwargs):
+    def __init__(self, *, decay=KERNELS, rate_factors=None, **kwargs):
         super().__init__(**kwargs)
         self.decay = (decay,) if isinstance(decay, str) else tuple(decay)
         self.rate_factors = {
@@ -44,11 +46,19 @@ class ByVariable:
 
     def build(self, variables):
         if not self.built:
-            self.exclude_from_weight_decay(var_list=self._undecayed(variables))
+            super().exclude_from_weight_decay(var_list=self._undecayed(variables))
             self._factors = self._factors_of(variables)
             for variable in variables:
                 self._use_weight_decay(variable)  # remembered: PyTorch would compile a second step
         super().build(variables)
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        """Refused, since no file would keep it: `decay` says what decays."""
+        raise ValueError(
+            "Which variables decay is said by the argument `decay`, which is saved with the model: "
+            r"decay=r'^(?!head/).*/kernel$' leaves the head out. Received: "
+            f"var_list={var_list!r}, var_names={var_names!r}"
+        )
 
     def averages(self):
         """{path: variable} of the moving averages, beside the variables that are trained.
@@ -83,19 +93,14 @@ class ByVariable:
         return self._factors[self._get_variable_index(variable)]
 
     def _apply_weight_decay(self, variables):
-        """As Keras's, in groups of one rate."""
+        """As Keras's, in groups of one rate; none of them is empty, which PyTorch would refuse."""
         if not self.weight_decay:
-            return
-        if set(self._factors) == {1.0}:
-            super()._apply_weight_decay(variables)
             return
         weight_decay = self.weight_decay
         decayed = [variable for variable in variables if self._use_weight_decay(variable)]
-        for factor in sorted(set(self._factors)):
-            group = [variable for variable in decayed if self._factor(variable) == factor]
+        for factor in sorted({self._factor(variable) for variable in decayed}):
             self.weight_decay = weight_decay * factor
-            if group:
-                super()._apply_weight_decay(group)
+            super()._apply_weight_decay([v for v in decayed if self._factor(v) == factor])
         self.weight_decay = weight_decay
 
     def _clip_gradients(self, gradients):
@@ -127,7 +132,8 @@ class ByVariable:
             return variables
         paths = [variable.path for variable in variables]
         for pattern in self.decay:
-            _check_matches(pattern, paths, "decay")
+            if pattern != KERNELS:  # which nobody asked for: no kernel trains beside LoRA
+                _check_matches(pattern, paths, "decay")
         return [
             variable
             for variable in variables

@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from keras_vit.optimizers.by_variable import ByVariable
+from keras_vit.optimizers.by_variable import KERNELS, ByVariable
 
 
 @keras.saving.register_keras_serializable(package="keras_vit")
@@ -38,7 +38,7 @@ class SGD(ByVariable, keras.optimizers.SGD):
         learning_rate=0.01,
         momentum=0.0,
         weight_decay=None,
-        decay=r"/kernel$",
+        decay=KERNELS,
         rate_factors=None,
         **kwargs,
     ):

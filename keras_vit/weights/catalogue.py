@@ -54,6 +54,11 @@ def aliases(model: str) -> dict[str, str]:
     return {alias: found[0] for alias, found in meanings.items() if found}
 
 
+def knows(model: str, weights: str) -> bool:
+    """Whether a model has published weights of this name or alias."""
+    return weights in aliases(model) or any(weights == entry.name for entry in entries(model))
+
+
 def find(model: str, weights: str) -> WeightEntry:
     """The entry that a model's `weights=` names.
 

@@ -88,12 +88,15 @@ class Checkpoint:
         position_grid: `(rows, columns)` of the position table, None if there is no table or if its
             grid is unknown.
         unused: `{foreign key: why it is not a weight of the model}`.
+        pooling_is_told: Whether the format, a configuration or a record says what the head reads.
+            Otherwise `facts["pooling"]` is the usual, and a caller may know better.
     """
 
     weights: Mapping[str, np.ndarray]
     facts: dict
     position_grid: tuple[int, int] | None = None
     unused: dict[str, str] = dataclasses.field(default_factory=dict)
+    pooling_is_told: bool = True
 
     @property
     def prefix_tokens(self) -> int:
@@ -260,6 +263,7 @@ def assemble(
     unused: Mapping[str, str],
     prefixes: set[int],
     grid: tuple[int, int] | None,
+    pooling_is_told: bool = True,
 ) -> Checkpoint:
     """The checkpoint of weights and merged facts: settles positions and fills in the pooling."""
     facts = {"position_embedding": "learned", "norm_after_pool": False, **facts}
@@ -276,7 +280,7 @@ def assemble(
         included, position_grid = settle_positions(rows, prefix, prefixes, grid)
     if included is not None:
         facts["class_token_position"] = included
-    return Checkpoint(weights, facts, position_grid, dict(unused))
+    return Checkpoint(weights, facts, position_grid, dict(unused), pooling_is_told)
 
 
 # What keras_vit writes beside foreign weights, for itself.

@@ -103,8 +103,10 @@ def open_checkpoint(path: str | os.PathLike) -> CheckpointFile:
         record = json_objects.read(_record_path(path)) or {}
         return CheckpointFile(path, kind, npz.NpzFile(path), record)
     if kind == "safetensors":
-        config = json_objects.read(path.parent / "config.json") if path.name == WHOLE else None
-        return _with_safetensors(path, safetensors.SafetensorsFile(path), config)
+        arrays = safetensors.SafetensorsFile(path)
+        # A file of another name may be one of several, of which a configuration speaks of one.
+        beside = path.parent if path.name == WHOLE else None
+        return _with_safetensors(path, arrays, beside)
     return CheckpointFile(path, kind)
 
 
@@ -128,8 +130,10 @@ def read(file: CheckpointFile, num_heads: int | None = None) -> Checkpoint:
     if format_name in ("google", "bit"):
         reader = google.read if format_name == "google" else bit.read
         return reader(file.arrays, metadata=file.metadata)
-    reader = timm.read if format_name == "timm" else huggingface.read
-    return reader(file.arrays, num_heads=num_heads, config=file.config, metadata=file.metadata)
+    beside = {"num_heads": num_heads, "config": file.config, "metadata": file.metadata}
+    if format_name == "timm":
+        return timm.read(file.arrays, **beside)
+    return huggingface.read(file.arrays, preprocessor=file.preprocessor, **beside)
 
 
 SIGNATURES = {
@@ -166,15 +170,13 @@ def detect_format(keys: Iterable[str]) -> str:
 
 
 def _open_folder(path):
-    config = json_objects.read(path / "config.json")
-    preprocessor = json_objects.read(path / "preprocessor_config.json")
     if (path / WHOLE).exists():
         arrays = safetensors.SafetensorsFile(path / WHOLE)
     elif (path / INDEX).exists():
         arrays = ShardedFile(path / INDEX)
     else:
         raise ValueError(_no_tensors(path))
-    return _with_safetensors(path, arrays, config, preprocessor)
+    return _with_safetensors(path, arrays, path)
 
 
 def _no_tensors(path):
@@ -186,10 +188,15 @@ def _no_tensors(path):
     return f"{message} '{pickles[0]}' is a pickle. {kinds.HOW_TO_CONVERT}." if pickles else message
 
 
-def _with_safetensors(path, arrays, config=None, preprocessor=None):
+def _with_safetensors(path, arrays, folder):
+    """The opened file, with the configurations in a folder, which may be None."""
     recorded = arrays.metadata.get(METADATA)
     metadata = json_objects.parsed(recorded, path) if recorded else {}
-    return CheckpointFile(path, "safetensors", arrays, metadata, config, preprocessor)
+    file = CheckpointFile(path, "safetensors", arrays, metadata)
+    if folder is not None:
+        file.config = json_objects.read(folder / "config.json")
+        file.preprocessor = json_objects.read(folder / "preprocessor_config.json")
+    return file
 
 
 # Writing.

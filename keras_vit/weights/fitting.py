@@ -73,12 +73,19 @@ def plan(checkpoint, spec, shapes, head, interpolation):
             steps.append(_step(path, checkpoint, spec, interpolation))
     for path in [path for step in steps for path in step.sources]:
         left.pop(path, None)
-    if spec.family == "vit" and not spec.class_token and "class_token/token" in left:
-        unused["class_token/token"] = "the model has no class token"
-        left.pop("class_token/token")
+    for path in [path for path in left if _is_forgone(path, spec)]:
+        left.pop(path)
+        unused[path] = f"the model pools by {spec.pooling!r}"
     _check_complete(steps, left, checkpoint)
     _check_shapes(steps, shapes, checkpoint)
     return Plan(tuple(steps), tuple(fresh), unused)
+
+
+def _is_forgone(path, spec):
+    """Whether a weight serves a pooling that the model, or its fresh head, does without."""
+    if path == "class_token/token":
+        return not spec.class_token
+    return path.startswith("map_pooling/") and spec.pooling != "map"
 
 
 def check_facts(facts, spec):
@@ -157,6 +164,7 @@ def _split_head(left, spec, shapes, head, checkpoint):
     theirs = [path for path in left if path.startswith(HEAD)]
     if ours and head == "strict":
         _check_head(ours, theirs, shapes, checkpoint)
+        _check_pooling(checkpoint, spec)
         return [], {}
     reason = "the model keeps its own head" if spec.include_top else "the model has no top"
     for path in theirs:
@@ -175,6 +183,17 @@ def _check_head(ours, theirs, shapes, checkpoint):
         )
 
 
+def _check_pooling(checkpoint, spec):
+    """A classifier is of use to what it was trained to read alone."""
+    pooling = checkpoint.facts.get("pooling")
+    if checkpoint.pooling_is_told and pooling not in (None, spec.pooling):
+        raise ValueError(
+            f"The checkpoint's classifier reads tokens pooled by {pooling!r}, the model's by "
+            f"{spec.pooling!r}. Build the model with `pooling={pooling!r}`, or pass `head='reset'` "
+            "to load everything but the head."
+        )
+
+
 def _step(path, checkpoint, spec, interpolation):
     source_spec = checkpoint.facts.get("spec")
     if TABLE.search(path):
@@ -190,8 +209,8 @@ def _step(path, checkpoint, spec, interpolation):
     if path == _first_kernel(spec) and path in checkpoint.weights:
         channels = shape_of(checkpoint.weights, path)[2]
         if channels != spec.channels:
-            scaled = f"in turn, times {channels}/{spec.channels}"
-            rule = "summed" if spec.channels < channels else scaled
+            shared = "in turn, divided among the copies of each"
+            rule = "summed" if spec.channels < channels else shared
             how = f"channels {channels} to {spec.channels}: {rule}"
             return Step(path, (path,), lambda array: adapt_channels(array, spec.channels), how)
     if path in ("class_token/token", "register_tokens/tokens"):
@@ -202,13 +221,16 @@ def _step(path, checkpoint, spec, interpolation):
 def adapt_channels(kernel, channels):
     """A kernel `(kh, kw, C, D)` for another number of channels.
 
-    More channels are the old ones in turn, scaled by old / new, so that the sum over channels is
-    kept where the new number is a multiple of the old. Fewer are sums of old ones, taken in turn:
-    one is the sum of all, which answers to grey as the original does to grey in every channel.
+    More channels are the old ones in turn, each divided by the number of its copies, so that an
+    image whose channels are repeated is answered as the original. Fewer are sums of old ones, taken
+    in turn: one is the sum of all, which answers to grey as the original does to grey in every
+    channel.
     """
     old = kernel.shape[2]
     if channels > old:
-        return kernel[:, :, np.arange(channels) % old] * np.float32(old / channels)
+        of = np.arange(channels) % old
+        copies = np.bincount(of).astype("float32")
+        return kernel[:, :, of] / copies[of, None]
     if channels == old:
         return kernel
     return np.stack([kernel[:, :, c::channels].sum(axis=2) for c in range(channels)], axis=2)

@@ -93,7 +93,8 @@ OLD_POSITIONS = "Transformer/posembed_input/pos_embedding"
 POSITION_NAMES = ("pos_embedding", "Transformer/pos_embedding", OLD_POSITIONS)
 UNUSED = {
     r"(opt|opt_state|optimizer)/": "state of the optimizer",
-    r"(state|extra|rng|step|accum_train_time|bastime|epoch)(/|$)": "state of the training run",
+    r"(state|extra|rng|step|epoch)(/|$)": "state of the training run",
+    r"(chrono|accum_train_time|bastime)(/|$)": "times of the training run",
     r"(params|opt/target)/(txt|t|b)(/|$)": "not of the image tower",
     r"(txt|t|b)(/|$)": "not of the image tower",
 }

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_vit.weights import checkpoint, mapping
+from keras_vit.weights import checkpoint, image_facts, mapping
 from keras_vit.weights.huggingface_config import ACTIVATIONS, MODELS, check_top, configured
 from keras_vit.weights.lazy import shape_of
 from keras_vit.weights.mapping import (
@@ -105,6 +105,7 @@ def read(
     arrays: Mapping[str, np.ndarray],
     config: Mapping | None = None,
     *,
+    preprocessor: Mapping | None = None,
     num_heads: int | None = None,
     metadata: Mapping | None = None,
 ):
@@ -113,6 +114,7 @@ def read(
     Args:
         arrays: Arrays by key; they may be read lazily.
         config: The `config.json`. Without it the origin's constants are taken.
+        preprocessor: The `preprocessor_config.json`, if there is one.
         num_heads: Heads of every attention layer, where there is no `config`.
         metadata: What `checkpoint.record` gave when keras_vit wrote the file.
 
@@ -121,7 +123,7 @@ def read(
 
     Raises:
         ValueError: if a key is missing or unknown (all of them are listed), if a key of `config`
-            cannot be followed, or if the number of heads is unknown.
+            or `preprocessor` cannot be followed, or if the number of heads is unknown.
     """
     said = {} if config is None else configured(config)
     names, unused = _canonical(arrays)
@@ -149,6 +151,8 @@ def read(
         **{"weights": found, "arguments": given, "config.json": said, "metadata": recorded},
     )
     check_top(facts, config or {})
+    if preprocessor is not None:
+        facts.setdefault("preprocessing", image_facts.of_transformers(preprocessor))
     prefix = int(found["class_token"]) + found["num_registers"]
     return checkpoint.assemble(
         weights, facts, unused, {prefix}, grid or checkpoint.grid_of_size(facts)

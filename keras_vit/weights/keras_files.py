@@ -58,9 +58,17 @@ def _spec_of_arrays(path, spec):
         known.update(include_top=True, classes=tops[-1][-1])
     if spec.family == "vit":
         known["representation_size"] = tops[0][-1] if len(tops) == 2 else None
+        if spec.pooling is None and tops:  # which the head reads, no array tells
+            known["pooling"] = "token" if spec.class_token else "avg"
         known["image_size"] = _image_size(path, shapes, spec)
     hybrid = getattr(spec, "resnet", None) is not None or spec.family == "bit"
-    known["channels"] = shapes["std_conv2d/0" if hybrid else "patch_embedding/0"][2]
+    first = "std_conv2d/0" if hybrid else "patch_embedding/0"
+    if first not in shapes:
+        raise ValueError(
+            f"A `.weights.h5` file must be one that such a model of this library saved. "
+            f"Received: path='{path}', which has no '{first}' among {sorted(shapes)[:8]}"
+        )
+    known["channels"] = shapes[first][2]
     if spec.class_names is not None and known.get("classes", spec.classes) != spec.classes:
         known["class_names"] = None
     return dataclasses.replace(spec, **known)

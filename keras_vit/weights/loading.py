@@ -86,6 +86,7 @@ def load_checkpoint(model, checkpoint, source, *, head="strict", interpolation=N
     method = interpolation or getattr(spec, "interpolation", None)
     todo = plan(checkpoint, spec, shapes, head, method)
     new_spec = _with_facts(spec, checkpoint.facts, with_head=_loads_head(todo))
+    _check_pixels(spec, new_spec)
     # Nothing below can fail: a model is never left with some of the weights.
     loaded, adapted, zero_head = [], [], False
     for step in todo.steps:
@@ -149,6 +150,27 @@ def _with_facts(spec, facts, with_head):
     if with_head and facts.get("class_names") is not None:
         known["class_names"] = facts["class_names"]
     return dataclasses.replace(spec, **known)
+
+
+def _check_pixels(spec, new_spec):
+    """The constants of a layer that normalises pixels are part of a built model."""
+    if spec.include_preprocessing and not _same_pixels(spec, new_spec):
+        model, file = spec.preprocessing, new_spec.preprocessing
+        raise ValueError(
+            "The model normalises pixels itself, with other constants than the file's. Received: "
+            f"mean={file.mean}, std={file.std} in the file, mean={model.mean}, std={model.std} in "
+            "the model. Build it by a named constructor with `weights=` and "
+            "`include_preprocessing=True`, or with `include_preprocessing=False`."
+        )
+
+
+def _same_pixels(*specs):
+    moments = [
+        np.broadcast_to(getattr(spec.preprocessing, name), spec.channels)
+        for spec in specs
+        for name in ("mean", "std")
+    ]
+    return np.array_equal(moments[:2], moments[2:])
 
 
 def preprocessing_of(facts, channels):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from keras_vit.weights import checkpoint, mapping
+from keras_vit.weights import checkpoint, mapping, timm_config
 from keras_vit.weights.lazy import shape_of
 from keras_vit.weights.mapping import (
     CONVOLUTION,
@@ -22,6 +22,7 @@ from keras_vit.weights.mapping import (
     norm,
     resnet,
 )
+from keras_vit.weights.timm_config import ACTIVATIONS
 
 FORMAT = "timm"
 
@@ -78,7 +79,6 @@ UNUSED = {
     r"^decoder_(embed|pos_embed|blocks|norm|pred)\b": "reconstructs masked patches in pre-training",
     r"(^|\.)num_batches_tracked$": "counts the batches of a batch normalisation",
 }
-ACTIVATIONS = {"gelu": "gelu", "gelu_tanh": "gelu_tanh", "relu": "relu", "silu": "silu"}
 # Architectures whose ResNet is that of the hybrids, by units per stage. Sizes can be overridden.
 HYBRIDS = {
     (): "vit_tiny_r_s16_p8_384",
@@ -109,7 +109,7 @@ def read(
 
     Raises:
         ValueError: if a key is missing or unknown (all of them are listed), or if the number of
-            heads is unknown.
+            heads is unknown, or if an argument in `config` cannot be followed.
     """
     names = mapping.strip_wrappers(arrays)
     unused = {}
@@ -124,7 +124,8 @@ def read(
         raise error.explained("timm's", sources) from None
 
     recorded, grid = checkpoint.recorded_facts(metadata)
-    configured = _configured(config or {})
+    configured = timm_config.configured(config or {}, _classes(matched, sources, arrays))
+    prepared = configured.pop("preprocessing", None)
     given = {} if num_heads is None else {"num_heads": num_heads}
     split = {**configured, **recorded, **given}
     width = shape_of(arrays, sources["blocks.0.norm1.weight"].key)[0]
@@ -138,9 +139,12 @@ def read(
         {"origin": "timm"},
         **{"weights": found, "arguments": given, "config.json": configured, "metadata": recorded},
     )
+    if prepared is not None:
+        facts.setdefault("preprocessing", prepared)
     prefix = int(found["class_token"]) + found["num_registers"]
     grid = grid or checkpoint.grid_of_size(facts)
-    return checkpoint.assemble(weights, facts, unused, {0, prefix}, grid)
+    told = "pooling" in facts
+    return checkpoint.assemble(weights, facts, unused, {0, prefix}, grid, pooling_is_told=told)
 
 
 def write(weights: Mapping[str, np.ndarray], facts: Mapping) -> dict[str, np.ndarray]:
@@ -213,27 +217,8 @@ def _repeats(names):
     )
 
 
-def _configured(config):
-    """What a `config.json` of timm says about the model."""
-    arguments = config.get("model_args") or {}
-    facts = {}
-    if config.get("global_pool") in ("token", "avg", "max", "map"):
-        facts["pooling"] = config["global_pool"]
-    if "num_heads" in arguments:
-        facts["num_heads"] = arguments["num_heads"]
-    if "act_layer" in arguments:
-        if arguments["act_layer"] not in ACTIVATIONS:
-            raise ValueError(
-                f"`act_layer` must be one of {', '.join(ACTIVATIONS)}. "
-                f"Received: act_layer={arguments['act_layer']!r} in config.json"
-            )
-        facts["activation"] = ACTIVATIONS[arguments["act_layer"]]
-    if "no_embed_class" in arguments:
-        facts["class_token_position"] = not arguments["no_embed_class"]
-    size = arguments.get("img_size") or (config.get("pretrained_cfg") or {}).get("input_size")
-    if size:
-        facts["image_size"] = (size, size) if isinstance(size, int) else tuple(size[-2:])
-    return facts
+def _classes(matched, sources, arrays):
+    return shape_of(arrays, sources["head.weight"].key)[0] if "head" in matched else None
 
 
 def _num_heads(said, matched, width, sources, arrays):

@@ -1,5 +1,7 @@
 """Named constructors with the files of others: what the file decides, and what is refused."""
 
+import pathlib
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ from foreign_weights import model as foreign_model
 from small_models import numpy, values
 
 import keras_vit
-from keras_vit.applications import constructors
+from keras_vit.applications import constructors, pretrained
 from keras_vit.applications.sizes import ViTSize
 from keras_vit.weights import files, google, timm
 
@@ -99,6 +101,8 @@ def test_without_a_top_all_tokens_are_returned(token_file):
     [
         ("averaging_file", {"pooling": "token"}, "pooling='token', but the file has pooling='avg'"),
         ("token_file", {"pooling": "map"}, "pooling='map', but the file has pooling='token'"),
+        ("token_file", {"pooling": "avg"}, "pooling='avg', but the file has pooling='token'"),
+        ("token_file", {"pooling": "map", "classes": 9}, "pooling='map', but the file"),
         ("token_file", {"representation_size": 8}, "representation_size=8.*None"),
         ("token_file", {"position_embedding": "sincos2d"}, "position_embedding='sincos2d'"),
         ("registers_file", {"position_embedding": "none"}, "position_embedding='none'"),
@@ -108,6 +112,21 @@ def test_contradictions(request, file, arguments, match):
     path, *_ = request.getfixturevalue(file)
     with pytest.raises(ValueError, match=match):
         Tiny(weights=path, **arguments)
+
+
+@QUIET
+def test_a_fresh_head_may_read_what_it_likes(token_file):
+    model = Tiny(weights=token_file[0], pooling="avg", classes=9)
+    assert model.spec.pooling == "avg" and model.output_shape == (None, 9)
+
+
+def test_a_folder_called_as_published_weights_are(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "imagenet").mkdir()
+    monkeypatch.setattr(pretrained.download, "fetch", lambda entry: entry.name)
+    path, entry = pretrained.find_file("ViT_Ti16", "imagenet")
+    assert path == entry.name == "augreg_imagenet21k_ft_imagenet_224"
+    assert pretrained.find_file("ViT_Ti16", pathlib.Path("imagenet"))[0].is_dir()
 
 
 def test_another_size(token_file):
@@ -131,8 +150,9 @@ def test_an_ambiguous_grid_names_what_settles_it(tmp_path):
 @QUIET
 def test_another_number_of_classes_gives_a_fresh_head_of_zeros(token_file):
     path, _, weights = token_file
-    with pytest.warns(UserWarning, match="the head is fresh .9 classes; the file has 5"):
+    with pytest.warns(UserWarning, match="the head is fresh .9 classes; the file has 5") as caught:
         model = Tiny(weights=path, classes=9)
+    assert caught[0].filename == __file__  # it points at the user's own line
     assert model.output_shape == (None, 9)
     held = values(model)
     assert not held["head/kernel"].any() and not held["head/bias"].any()

@@ -181,6 +181,17 @@ def test_unknown_names_of_policy_and_classifier_activation_are_value_errors():
         VisionTransformer(**SIZES, classifier_activation="softmacks")
 
 
+@pytest.mark.parametrize("family", [keras_vit.VisionTransformer, keras_vit.BiTResNet])
+def test_an_activation_may_be_keras_own_function(family):
+    sizes = SIZES
+    if family is keras_vit.BiTResNet:
+        sizes = {"image_size": (24, 40), "num_layers": (1,), "width": 0.5}
+    model = family(**sizes, classifier_activation=keras.activations.sigmoid)
+    assert json.loads(json.dumps(model.spec.to_dict()))["classifier_activation"] == "sigmoid"
+    with pytest.raises(ValueError, match="Received: classifier_activation=<function"):
+        family(**sizes, classifier_activation=lambda x: x)
+
+
 def test_facts_must_fit_the_sizes():
     with pytest.raises(ValueError, match=r"`mean`.*3 channels.*\(0.5, 0.4\)"):
         ViTSpec(**SIZES, preprocessing=Preprocessing(mean=(0.5, 0.4)))

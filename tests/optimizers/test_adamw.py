@@ -89,6 +89,17 @@ def test_an_expression_that_matches_nothing_is_refused(variables, decay):
         optimizer.build(variables)
 
 
+def test_no_kernel_need_train(variables):
+    """As beside LoRA, or where biases alone are trained."""
+    others = [variable for variable in variables if not variable.path.endswith("/kernel")]
+    assert decayed(step(AdamW(LEARNING_RATE, weight_decay=WEIGHT_DECAY), others)) == set()
+
+
+def test_exclusions_that_no_file_would_keep_are_refused():
+    with pytest.raises(ValueError, match="`decay`.*var_names=.'head'."):
+        AdamW().exclude_from_weight_decay(var_names=["head"])
+
+
 def test_the_same_numbers_as_keras_otherwise(variables):
     rng = np.random.default_rng(1)
     start = values(variables)

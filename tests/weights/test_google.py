@@ -66,6 +66,7 @@ def test_prefixes(arrays, expected, prefix):
         ("params/", "opt/0/mu/embedding/kernel", "optimizer"),
         ("", "opt/state/param_states/embedding/kernel", "optimizer"),
         ("params/", "extra/rng", "training run"),
+        ("params/", "chrono/accum_train_time", "times of the training run"),
         ("params/img/", "params/txt/Embed_0/embedding", "image tower"),
         ("params/img/", "params/t", "image tower"),
         ("img/", "txt/Encoder_0/encoderblock_0/LayerNorm_0/scale", "image tower"),

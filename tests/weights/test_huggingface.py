@@ -261,7 +261,7 @@ def test_every_key_of_the_goldens_config_is_known(config):
     [
         ("qkv_bias", False),
         ("pooler_act", "relu"),
-        ("hidden_act", "quick_gelu"),
+        ("hidden_act", "gelu_10"),
         ("model_type", "deit"),
         ("model_type", "vit_hybrid"),
         ("add_cross_attention", True),

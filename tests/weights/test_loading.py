@@ -4,6 +4,7 @@ import json
 import shutil
 import struct
 
+import keras
 import numpy as np
 import pytest
 from foreign_weights import TOLERANCE, golden_arrays
@@ -279,7 +280,7 @@ def test_other_floats(tmp_path, dtype):
 # Channels.
 
 
-@pytest.mark.parametrize("channels", [1, 2, 4, 5, 6])
+@pytest.mark.parametrize("channels", [1, 2, 4, 5, 6, 13])
 def test_channels(channels):
     model = golden_model("vit_token", channels=channels)
     report = keras_vit.load_weights(model, golden_file("vit_token"))
@@ -288,16 +289,83 @@ def test_channels(channels):
     if channels < 3:  # 0 + 2, 1; or all
         wanted = np.stack([kernel[:, :, c::channels].sum(2) for c in range(channels)], axis=2)
     else:
-        wanted = np.tile(kernel, (1, 1, 2, 1))[:, :, :channels] * np.float32(3 / channels)
+        copies = {4: [2, 1, 1], 5: [2, 2, 1], 6: [2, 2, 2], 13: [5, 4, 4]}[channels]
+        shares = kernel / np.float32(copies)[:, None]
+        wanted = np.tile(shares, (1, 1, 5, 1))[:, :, :channels]
     np.testing.assert_allclose(value, wanted, rtol=1e-6, atol=1e-7)
-    if channels in (1, 2, 6):  # grey in every channel is answered as before
-        np.testing.assert_allclose(value.sum(2), kernel.sum(2), rtol=1e-5, atol=1e-6)
+    # Grey in every channel is answered as before.
+    np.testing.assert_allclose(value.sum(2), kernel.sum(2), rtol=1e-5, atol=1e-6)
     (adapted,) = report.adapted
     assert adapted.path == "patch_embedding/kernel"
     assert adapted.old_shape == kernel.shape and adapted.new_shape == wanted.shape
-    rule = "summed" if channels < 3 else f"in turn, times 3/{channels}"
+    rule = "summed" if channels < 3 else "in turn, divided among the copies of each"
     assert adapted.how == f"channels 3 to {channels}: {rule}"
     assert str(adapted) in str(report)
+
+
+# What the head reads.
+
+
+@pytest.mark.parametrize(
+    ("name", "pooling"), [("vit_token", "avg"), ("vit_token", "max"), ("bv_vit_map", "avg")]
+)
+def test_a_head_is_not_loaded_to_read_what_it_was_not_trained_on(name, pooling):
+    model = golden_model(name, pooling=pooling)
+    own = golden_spec(name)["pooling"]
+    assert_refused(model, golden_file(name), f"pooled by '{own}', the model's by '{pooling}'")
+    report = keras_vit.load_weights(model, golden_file(name), head="reset")
+    assert "norm/gamma" in report.loaded and report.fresh == ("head/kernel", "head/bias")
+
+
+def test_a_file_that_does_not_tell_its_pooling_is_the_callers(tmp_path):
+    path = write(tmp_path / "model.safetensors", golden_arrays("timm_vit_token"))
+    keras_vit.load_weights(golden_model("timm_vit_token", pooling="avg"), path)
+    (tmp_path / "config.json").write_text(json.dumps({"global_pool": "token"}))
+    assert_refused(golden_model("timm_vit_token", pooling="avg"), path, "pooled by 'token'")
+
+
+def test_attention_pooling_is_not_of_a_backbone_without_it():
+    model = golden_model("bv_vit_map", include_top=False, pooling=None)
+    report = keras_vit.load_weights(model, golden_file("bv_vit_map"))
+    left = {path for path in report.unused if not path.startswith("head/")}
+    assert left == {path for path in load_golden("bv_vit_map").weights if "map_pooling/" in path}
+
+
+# Keras's arrays without a config.
+
+
+def test_arrays_of_another_model(tmp_path, model):
+    other = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    other.save_weights(tmp_path / "other.weights.h5")
+    assert_refused(model, tmp_path / "other.weights.h5", "no 'patch_embedding/0' among .'dense/0")
+
+
+def test_arrays_with_a_head_for_a_model_without(tmp_path):
+    whole = golden_model("vit_token", pooling="avg", class_token=False)
+    whole.save_weights(tmp_path / "whole.weights.h5")
+    model = golden_model("vit_token", pooling=None, class_token=False, include_top=False)
+    report = keras_vit.load_weights(model, tmp_path / "whole.weights.h5")
+    assert sorted(report.unused) == ["head/bias", "head/kernel"]
+    assert_equal(values(model), {path: values(whole)[path] for path in values(model)})
+
+
+# Pixels.
+
+
+def test_constants_of_pixels_that_a_built_model_has_not_are_refused(tmp_path):
+    path = write(tmp_path / "model.safetensors", golden_arrays("timm_vit_token"))
+    config = {"pretrained_cfg": {"mean": [0.4, 0.5, 0.6], "std": [0.2, 0.2, 0.2]}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = golden_model("timm_vit_token", include_preprocessing=True)
+    assert_refused(model, path, r"mean=\(0.4, 0.5, 0.6\).*in the file, mean=\(0.5,\)")
+    model = golden_model("timm_vit_token")
+    keras_vit.load_weights(model, path)
+    assert model.spec.preprocessing.mean == (0.4, 0.5, 0.6)
+    config = {"pretrained_cfg": {"mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = golden_model("timm_vit_token", include_preprocessing=True)
+    keras_vit.load_weights(model, path)
+    assert model.spec.preprocessing.crop_mode == "center"
 
 
 # Positions.
@@ -349,11 +417,11 @@ def test_the_same_number_of_rows_in_another_grid_is_resampled(tmp_path):
 
 def test_the_row_of_a_class_token_that_the_model_has_not(tmp_path):
     model = golden_model("vit_token", pooling="avg", class_token=False)
-    report = keras_vit.load_weights(model, with_rows(tmp_path, 17))
+    report = keras_vit.load_weights(model, with_rows(tmp_path, 17), head="reset")
     np.testing.assert_array_equal(values(model)["position_embedding/table"][0, :, 0], range(1, 17))
     (adapted,) = report.adapted
     assert adapted.how == "1 rows of prefix tokens to 0"
-    assert list(report.unused) == ["class_token/token"]
+    assert report.unused["class_token/token"] == "the model pools by 'avg'"
 
 
 def test_a_grid_only_table_in_a_model_whose_class_token_has_a_row():

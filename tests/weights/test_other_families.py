@@ -100,7 +100,7 @@ def test_a_distilled_deit_of_transformers_without_configuration():
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hidden_act", "quick_gelu"),
+        ("hidden_act", "gelu_10"),
         ("qkv_bias", False),
         ("pooler_act", "relu"),
         ("num_channels", 4),

@@ -1,5 +1,6 @@
 """timm and transformers load what is written for them and compute the same; where installed."""
 
+import inspect
 import json
 import warnings
 
@@ -10,7 +11,7 @@ from golden_weights import load_golden
 from reference_resnet import hybrid
 from reference_vit import forward, make_spec, random_images
 
-from keras_vit.weights import files, huggingface, huggingface_config, timm
+from keras_vit.weights import files, huggingface, huggingface_config, timm, timm_config
 
 torch = pytest.importorskip("torch")
 # The libraries themselves warn of things that are not ours to mend.
@@ -84,6 +85,30 @@ def test_what_timm_saves_is_read(tmp_path, fields):
     assert_same(checkpoint.weights, weights)
     assert checkpoint.facts["pooling"] == spec["pooling"]
     assert checkpoint.position_grid == (4, 4)
+
+
+def test_activations_that_timms_architectures_imply():
+    """Of each whose name says SigLIP or CLIP, built without memory, one block deep."""
+    library, checked = peer("timm"), set()
+    names = {torch.nn.GELU: None}
+    activations = peer("timm.layers.activations")
+    names |= {activations.QuickGELU: "quick_gelu", activations.GELUTanh: "gelu_tanh"}
+    for name in library.list_models(["vit_*siglip*", "vit_*clip*"], module="vision_transformer"):
+        with torch.device("meta"):
+            theirs = library.create_model(name, depth=1)
+        expected = names[type(theirs.blocks[0].mlp.act)]
+        said = timm_config.configured({"architecture": name}, classes=None)
+        assert said.get("activation") == expected, name
+        checked.add(expected)
+    assert checked == set(names.values())
+
+
+def test_every_argument_of_timms_model_is_known():
+    library = peer("timm.models.vision_transformer")
+    known = {*timm_config.CONVERTED, *timm_config.FIXED}
+    known |= timm_config.IN_THE_WEIGHTS | timm_config.IGNORED
+    parameters = inspect.signature(library.VisionTransformer.__init__).parameters
+    assert set(parameters) - {"self"} <= known
 
 
 @pytest.mark.parametrize("resnet", sorted(timm.HYBRIDS), ids=str)

@@ -7,7 +7,7 @@ from golden_weights import GOLDENS, VIT_GOLDENS, load_golden, read_safetensors
 from reference_vit import forward
 
 from keras_vit.weights import checkpoint as checkpoints
-from keras_vit.weights import timm
+from keras_vit.weights import timm, timm_config
 
 TIMM_GOLDENS = [name for name in VIT_GOLDENS if name.startswith("timm_")]
 HEADS = 3  # of every golden
@@ -350,8 +350,66 @@ def test_config(arrays):
     assert facts["pooling"] == "avg"
     assert facts["activation"] == "gelu_tanh"
     assert facts["image_size"] == (32, 32)
-    with pytest.raises(ValueError, match="act_layer='quick_gelu'"):
-        timm.read(arrays, num_heads=HEADS, config={"model_args": {"act_layer": "quick_gelu"}})
+    assert facts["preprocessing"]["mean"] == (0.5, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("config", "facts"),
+    [
+        ({"global_pool": "avg", "model_args": {"global_pool": "max"}}, {"pooling": "max"}),
+        ({"model_args": {"act_layer": "quick_gelu"}}, {"activation": "quick_gelu"}),
+        ({"architecture": "vit_base_patch32_siglip_256"}, {"activation": "gelu_tanh"}),
+        ({"architecture": "vit_base_patch16_siglip_256"}, {"activation": None}),
+        (
+            {"architecture": "vit_base_patch32_siglip_256", "model_args": {"act_layer": "relu"}},
+            {"activation": "relu"},
+        ),
+        ({"model_args": {"drop_path_rate": 0.2, "norm_layer": None}}, {"drop_path_rate": None}),
+        ({"input_size": [3, 24, 32], "mean": [0.5] * 3}, {"image_size": (24, 32)}),
+        ({"label_names": ["b", "a", "c", "e", "d"]}, {"class_names": ("b", "a", "c", "e", "d")}),
+        (
+            {"pretrained_cfg": {"label_names": list("vwxyz")}},
+            {"class_names": ("v", "w", "x", "y", "z")},
+        ),
+    ],
+    ids=str,
+)
+def test_what_a_config_says(config, facts):
+    said = timm_config.configured(config, classes=5)
+    for name, value in facts.items():
+        assert said.get(name) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("act_layer", "gelu_10"),
+        ("global_pool", "avgmax"),
+        ("global_pool", ""),
+        ("pool_include_prefix", True),
+        ("norm_layer", "rmsnorm"),
+        ("mlp_layer", "swiglu"),
+        ("attn_layer", "diff"),
+        ("block_fn", "ParallelScalingBlock"),
+        ("some_new_argument", None),
+    ],
+)
+def test_arguments_that_cannot_be_followed_are_refused(arrays, key, value):
+    with pytest.raises(ValueError, match=f"Received: {key}={value!r}"):
+        timm.read(arrays, num_heads=HEADS, config={"model_args": {key: value}})
+
+
+def test_a_backbone_need_not_pool(arrays):
+    bare = {key: array for key, array in arrays.items() if not key.startswith("head.")}
+    for pooling in ("", "avgmax"):
+        facts = timm.read(bare, num_heads=HEADS, config={"global_pool": pooling}).facts
+        assert facts["pooling"] == {"": None, "avgmax": "token"}[pooling]
+
+
+def test_names_of_another_number_of_classes_are_refused():
+    with pytest.raises(ValueError, match="label_names=.*classifier has 5 classes"):
+        timm_config.configured({"label_names": ["a", "b"]}, classes=5)
+    assert "class_names" not in timm_config.configured({"label_names": ["a", "b"]}, classes=None)
 
 
 def test_contradictions_are_refused(arrays):
