@@ -73,19 +73,21 @@ def plan(checkpoint, spec, shapes, head, interpolation):
             steps.append(_step(path, checkpoint, spec, interpolation))
     for path in [path for step in steps for path in step.sources]:
         left.pop(path, None)
-    for path in [path for path in left if _is_forgone(path, spec)]:
-        left.pop(path)
-        unused[path] = f"the model pools by {spec.pooling!r}"
+    forgone = {path: reason for path in left if (reason := _forgone(path, spec))}
+    unused.update(forgone)
+    left = left.keys() - forgone
     _check_complete(steps, left, checkpoint)
     _check_shapes(steps, shapes, checkpoint)
     return Plan(tuple(steps), tuple(fresh), unused)
 
 
-def _is_forgone(path, spec):
-    """Whether a weight serves a pooling that the model, or its fresh head, does without."""
-    if path == "class_token/token":
-        return not spec.class_token
-    return path.startswith("map_pooling/") and spec.pooling != "map"
+def _forgone(path, spec):
+    """Why a weight is none of the model's, if it serves a pooling that the model does without."""
+    if path == "class_token/token" and not spec.class_token:
+        return "the model has no class token"
+    if path.startswith("map_pooling/") and spec.pooling != "map":
+        return "the model does not pool by attention"
+    return None
 
 
 def check_facts(facts, spec):

@@ -48,8 +48,10 @@ PROCESSORS = {
     "DeiT": {"do_center_crop": True, "resample": 3, **HALF},
     "Bit": {"do_center_crop": True, "resample": 3},
     "ViTHybrid": {"do_center_crop": True, "resample": 3},
+    "CLIP": {"do_center_crop": True, "resample": 3},
+    "Siglip": {"do_center_crop": False, "resample": 3, **HALF},
 }
-SIDE_BY_SIDE = ("ViT", "DeiT")  # an integer size is that of both sides; for the others the shorter
+SIDE_BY_SIDE = ("ViT", "DeiT", "Siglip")  # an integer size is that of both sides; for the others the shorter
 
 
 def of_transformers(processor: Mapping) -> dict:
