@@ -51,7 +51,7 @@ PROCESSORS = {
     "CLIP": {"do_center_crop": True, "resample": 3},
     "Siglip": {"do_center_crop": False, "resample": 3, **HALF},
 }
-SIDE_BY_SIDE = ("ViT", "DeiT", "Siglip")  # an integer size is that of both sides; for the others the shorter
+SIDE_BY_SIDE = ("ViT", "DeiT", "Siglip")  # an integer is both sides; the others' is the shorter
 
 
 def of_transformers(processor: Mapping) -> dict:
