@@ -29,25 +29,32 @@ class Layer(keras.layers.Layer):
     def add_weight(self, *args, initializer=None, **kwargs):
         return super().add_weight(*args, initializer=initial_values.chosen(initializer), **kwargs)
 
-    # Only the outermost layer's config is saved, so it must say which of its parts are quantised:
-    # they have other variables then. The parts are made in float and quantised before loading.
+    # Only the outermost layer's config is saved, so it must say which of its parts are frozen, and
+    # which are quantised: they have other variables then. The parts are made in float and quantised
+    # before loading.
 
     def get_build_config(self):
-        config = super().get_build_config()
-        policies = {
-            self._name_of(layer): layer.dtype_policy.name
-            for layer in self._flatten_layers(include_self=False)
-            if layer.quantization_mode is not None
+        config, parts = super().get_build_config(), self._parts()
+        said = {
+            "quantized": {
+                name: part.dtype_policy.name
+                for name, part in parts.items()
+                if part.quantization_mode is not None
+            },
+            # Of a frozen layer all parts are, and thaw with it.
+            "frozen": [name for name, p in parts.items() if self.trainable and not p.trainable],
         }
-        return {**config, "quantized": policies} if policies else config
+        return {**config, **{key: names for key, names in said.items() if names}}
 
     def build_from_config(self, config):
         super().build_from_config(config)
-        policies = config.get("quantized", {})
-        for layer in self._flatten_layers(include_self=False):
-            # A dropout has no path before its first call.
-            if layer.path is not None and self._name_of(layer) in policies:
-                layer.dtype_policy = policies[self._name_of(layer)]
+        parts = self._parts()
+        for name, policy in config.get("quantized", {}).items():
+            parts[name].dtype_policy = policy
+        for name in config.get("frozen", ()):
+            parts[name].trainable = False
 
-    def _name_of(self, layer):
-        return layer.path.removeprefix(f"{self.path}/")
+    def _parts(self):
+        """{path below this layer: layer}; a dropout has no path before its first call."""
+        layers = self._flatten_layers(include_self=False)
+        return {layer.path.removeprefix(f"{self.path}/"): layer for layer in layers if layer.path}

@@ -107,6 +107,27 @@ def test_lora_trains_its_factors_and_the_head_alone():
     }
 
 
+def test_parts_of_a_block_that_are_frozen_stay_so_in_a_file(tmp_path):
+    variant = small.build(num_layers=2)
+    model = compiled(variant.model)
+    block = model.get_layer("block_0")
+    block.attention.trainable = False
+    block.mlp.hidden.trainable = False
+    model.get_layer("block_1").trainable = False
+    model.compile(keras_vit.optimizers.AdamW(0.1), "sparse_categorical_crossentropy")
+    fit(variant, model)
+    model.save(tmp_path / "frozen.keras")
+    loaded = keras.saving.load_model(tmp_path / "frozen.keras")
+    trained = {v.path for v in loaded.trainable_variables}
+    assert trained == {v.path for v in model.trainable_variables}
+    assert "block_0/mlp/output/kernel" in trained and "block_0/mlp/hidden/bias" not in trained
+    assert not any(re.match("block_0/attention/|block_1/", path) for path in trained)
+    assert fit(variant, loaded) == fit(variant, model)
+    small.assert_equal(small.values(loaded), small.values(model))
+    loaded.get_layer("block_1").trainable = True
+    assert "block_1/attention/query/kernel" in {v.path for v in loaded.trainable_variables}
+
+
 def test_lora_as_the_guide_has_it(tmp_path):
     guide = (pathlib.Path(__file__).parents[2] / "docs" / "training.md").read_text()
     code = re.search(r"^### LoRA$.*?```python\n(.*?)```", guide, re.DOTALL | re.MULTILINE)[1]
