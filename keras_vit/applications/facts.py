@@ -43,7 +43,7 @@ def named_weights(text):
     if constructor:
         _check_constructor(constructor, text)
         return catalogue.find(constructor, name)
-    found = {model: _entry(model, name) for model in CONSTRUCTORS}
+    found = {model: catalogue.entry_of(model, name) for model in CONSTRUCTORS}
     found = {model: entry for model, entry in found.items() if entry is not None}
     if not found:
         raise ValueError(
@@ -65,12 +65,6 @@ def _check_constructor(constructor, text):
             f"The part before the slash must be one of {', '.join(CONSTRUCTORS)}. "
             f"Received: {text!r}. Weights from a file are loaded into a model first."
         )
-
-
-def _entry(model, name):
-    known = catalogue.aliases(model)
-    name = known.get(name, name)
-    return next((entry for entry in catalogue.entries(model) if entry.name == name), None)
 
 
 def _asked_for(entry):

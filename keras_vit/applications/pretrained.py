@@ -58,9 +58,9 @@ def build_with_weights(constructor, spec, chosen, weights, input_tensor=None, na
 def find_file(constructor, weights):
     """`(path, catalogue entry or None)` of what `weights` names, fetched if need be."""
     text = str(weights)
-    names_entry = not isinstance(weights, pathlib.PurePath) and catalogue.knows(constructor, text)
     # A folder may well be called "imagenet"; `pathlib.Path("imagenet")` means it.
-    if not names_entry and pathlib.Path(text).exists():
+    is_published = isinstance(weights, str) and catalogue.entry_of(constructor, text) is not None
+    if not is_published and pathlib.Path(text).exists():
         return pathlib.Path(text), None
     if text.startswith("hf://"):
         return download.fetch(text), None

@@ -54,9 +54,10 @@ def aliases(model: str) -> dict[str, str]:
     return {alias: found[0] for alias, found in meanings.items() if found}
 
 
-def knows(model: str, weights: str) -> bool:
-    """Whether a model has published weights of this name or alias."""
-    return weights in aliases(model) or any(weights == entry.name for entry in entries(model))
+def entry_of(model: str, weights: str) -> WeightEntry | None:
+    """The entry of a model's weights by their name or alias; None if it has none of that name."""
+    name = aliases(model).get(weights, weights)
+    return next((entry for entry in entries(model) if entry.name == name), None)
 
 
 def find(model: str, weights: str) -> WeightEntry:
@@ -73,12 +74,10 @@ def find(model: str, weights: str) -> WeightEntry:
 
     >>> find("ViT_B16", "imagenet").url
     """
-    known = aliases(model)
-    name = known.get(weights, weights)
-    for entry in entries(model):
-        if entry.name == name:
-            return entry
-    names = [*known, *(entry.name for entry in entries(model))]
+    entry = entry_of(model, weights)
+    if entry is not None:
+        return entry
+    names = [*aliases(model), *(entry.name for entry in entries(model))]
     raise ValueError(
         f"`weights` for '{model}' must be {', '.join(map(repr, names)) + ', ' if names else ''}"
         f"None for fresh weights, or the path of a file. Received: weights={weights!r}"
