@@ -44,7 +44,8 @@ class Layer(keras.layers.Layer):
             # Of a frozen layer all parts are, and thaw with it.
             "frozen": [name for name, p in parts.items() if self.trainable and not p.trainable],
         }
-        return {**config, **{key: names for key, names in said.items() if names}}
+        said = {key: names for key, names in said.items() if names}
+        return {**config, **said} if said else config  # None of a layer that is not built
 
     def build_from_config(self, config):
         super().build_from_config(config)
