@@ -7,13 +7,16 @@ Both resize with Pillow, whose filters are antialiased. What is returned are the
 import re
 from collections.abc import Mapping
 
-IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
-HALF = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
-
 # timm: `timm.data.resolve_data_config`.
 
 TIMM_KEYS = ("mean", "std", "crop_pct", "crop_mode", "interpolation")
-TIMM_DEFAULTS = {**IMAGENET, "crop_pct": 0.875, "crop_mode": "center", "interpolation": "bicubic"}
+TIMM_DEFAULTS = {
+    "mean": (0.485, 0.456, 0.406),
+    "std": (0.229, 0.224, 0.225),
+    "crop_pct": 0.875,
+    "crop_mode": "center",
+    "interpolation": "bicubic",
+}
 TIMM_CROPS = ("center", "squash")
 METHODS = ("bilinear", "bicubic")
 
@@ -42,6 +45,7 @@ def of_timm(settings: Mapping) -> dict | None:
 
 # transformers: its image processors, whose defaults differ by class.
 
+HALF = {"image_mean": (0.5, 0.5, 0.5), "image_std": (0.5, 0.5, 0.5)}
 PILLOW = {2: "bilinear", 3: "bicubic"}
 PROCESSORS = {
     "ViT": {"do_center_crop": False, "resample": 2, **HALF},
@@ -57,8 +61,8 @@ SIDE_BY_SIDE = ("ViT", "DeiT", "Siglip")  # an integer is both sides; the others
 def of_transformers(processor: Mapping) -> dict:
     """The preparation in a `preprocessor_config.json`.
 
-    Scale and offset of the pixels are joined: (r x - mean) / std of x from 0 to 255, with any
-    factor r, is (x / 255 - mean / 255 r) / (std / 255 r).
+    The factor of the pixels is joined with the rest: (r x - mean) / std of x from 0 to 255 is
+    (x / 255 - mean / 255 r) / (std / 255 r).
 
     Raises:
         ValueError: for a processor or a resampling that has no counterpart here.
@@ -88,18 +92,18 @@ def _kind(processor):
 
 
 def _moments(said):
-    scale = 1.0
+    scale = 255.0
     if said.get("do_rescale", True):
-        scale = said.get("rescale_factor", 1 / 255)
+        scale *= _positive("rescale_factor", said.get("rescale_factor", 1 / 255))
     if not said.get("do_normalize", True):
-        return (0.0,), (1 / (255 * scale),)
+        return (0.0,), (_rounded(1 / scale),)
     moments = []
-    for name in ("mean", "std"):
-        values = said.get(f"image_{name}", said.get(name))
+    for name in ("image_mean", "image_std"):
+        values = said.get(name)
         if values is None:
-            raise _refused(f"image_{name}", None, "it has no default here")
+            raise _refused(name, None, "it has no default here")
         values = [values] if isinstance(values, (int, float)) else values
-        moments.append(tuple(_rounded(value / (255 * scale)) for value in values))
+        moments.append(tuple(_rounded(value / scale) for value in values))
     return tuple(moments)
 
 
@@ -115,12 +119,24 @@ def _crop(kind, said):
         return 1.0, "squash"
     if isinstance(size, int):
         size = {"height" if kind in SIDE_BY_SIDE else "shortest_edge": size}
-    mode = "center" if "shortest_edge" in size else "squash"
+    side = next((key for key in ("shortest_edge", "height") if key in size), None)
+    if side is None:
+        raise _refused("size", size, "it must have `shortest_edge`, or `height` and `width`")
+    mode = "center" if side == "shortest_edge" else "squash"
     crop = said.get("crop_size")
     if not said["do_center_crop"] or crop is None:
         return 1.0, mode
-    resized = size["shortest_edge" if mode == "center" else "height"]
-    return (crop if isinstance(crop, int) else crop["height"]) / resized, mode
+    crop = crop if isinstance(crop, int) else crop.get("height")
+    fraction = _positive("crop_size", crop) / _positive("size", size[side])
+    if fraction > 1:
+        raise _refused("crop_size", crop, f"it is larger than the image, {size[side]}")
+    return fraction, mode
+
+
+def _positive(key, value):
+    if not isinstance(value, (int, float)) or not value > 0:
+        raise _refused(key, value, "it must be positive")
+    return value
 
 
 def _check(key, value, known, where):

@@ -65,7 +65,7 @@ def _spec_of_arrays(path, spec):
     first = "std_conv2d/0" if hybrid else "patch_embedding/0"
     if first not in shapes:
         raise ValueError(
-            f"A `.weights.h5` file must be one that such a model of this library saved. "
+            "A `.weights.h5` file must be one that such a model of this library saved. "
             f"Received: path='{path}', which has no '{first}' among {sorted(shapes)[:8]}"
         )
     known["channels"] = shapes[first][2]

@@ -25,8 +25,8 @@ FIXED = {
     "pool_include_prefix": (False,),
     "norm_layer": ("layernorm",),
     "embed_norm_layer": ("layernorm",),
-    "mlp_layer": ("mlp",),
-    "attn_layer": ("", "attn"),
+    "mlp_layer": (),
+    "attn_layer": ("attn",),
     "block_fn": (),
     "embed_layer": (),
 }
@@ -100,12 +100,10 @@ def configured(config: Mapping, classes: int | None) -> dict:
         facts["class_names"] = _class_names(images.get("label_names"), classes)
     facts = {name: value for name, value in facts.items() if value is not None}
     pooling = arguments.get("global_pool", config.get("global_pool"))
-    if pooling in POOLINGS:
-        facts["pooling"] = pooling
-    elif pooling is not None and classes is not None:
+    if classes is not None and pooling not in (*POOLINGS, None):
         raise _refused("global_pool", pooling, f"a classifier can read {', '.join(POOLINGS)}")
-    elif pooling == "":
-        facts["pooling"] = None
+    if pooling in (*POOLINGS, ""):
+        facts["pooling"] = pooling or None
     return facts
 
 

@@ -24,7 +24,8 @@ def evaluation_view(image, spec):
     facts = spec.preprocessing
     image = tf.convert_to_tensor(image)
     height, width = spec.image_size
-    size = tf.constant([math.floor(side / facts.crop_fraction) for side in (height, width)])
+    # The fraction may itself be a quotient: 212 / (212 / 238) is a little less than 238.
+    size = tf.constant([math.floor(side / facts.crop_fraction + 1e-6) for side in (height, width)])
     if facts.crop_mode == "center":
         size = _covering(tf.shape(image)[-3:-1], size)
     resized = tf.image.resize(image, size, facts.resize_method, antialias=facts.antialias)

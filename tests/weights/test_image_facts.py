@@ -76,6 +76,10 @@ def test_crops_of_transformers(said, crop_mode, crop_fraction, resize_method):
         ({"resample": 1}, "Received: resample=1"),
         ({"image_processor_type": "GLPNImageProcessor"}, "image_processor_type='GLPN'"),
         ({**BIT, "image_mean": None}, "image_mean=None"),
+        ({"rescale_factor": 0}, "rescale_factor=0: it must be positive"),
+        ({"size": {"longest_edge": 32}}, "size={'longest_edge': 32}"),
+        ({**BIT, "crop_size": {"width": 224}}, "crop_size=None"),
+        ({**BIT, "crop_size": 288}, "crop_size=288: it is larger than the image, 256"),
     ],
 )
 def test_what_cannot_be_done_is_refused(said, words):

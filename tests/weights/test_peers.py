@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import types
 import warnings
 
 import numpy as np
@@ -11,7 +12,15 @@ from golden_weights import load_golden
 from reference_resnet import hybrid
 from reference_vit import forward, make_spec, random_images
 
-from keras_vit.weights import files, huggingface, huggingface_config, timm, timm_config
+from keras_vit.models.preprocessing import Preprocessing
+from keras_vit.weights import (
+    files,
+    huggingface,
+    huggingface_config,
+    image_facts,
+    timm,
+    timm_config,
+)
 
 torch = pytest.importorskip("torch")
 # The libraries themselves warn of things that are not ours to mend.
@@ -109,6 +118,41 @@ def test_every_argument_of_timms_model_is_known():
     known |= timm_config.IN_THE_WEIGHTS | timm_config.IGNORED
     parameters = inspect.signature(library.VisionTransformer.__init__).parameters
     assert set(parameters) - {"self"} <= known
+
+
+SIDES, CROP = {"height": 32, "width": 40}, {"height": 24, "width": 24}
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("ViT", {"size": SIDES}),
+        ("ViT", {"size": SIDES, "resample": 3, "image_mean": [0.4, 0.5, 0.6]}),
+        ("ViT", {"size": SIDES, "rescale_factor": 1 / 127.5, "image_std": [0.2, 0.3, 0.4]}),
+        ("ViT", {"size": SIDES, "do_normalize": False}),
+        ("DeiT", {"size": {"height": 32, "width": 32}, "crop_size": CROP}),
+        ("Bit", {"size": {"shortest_edge": 32}, "crop_size": CROP}),
+        ("CLIP", {"size": {"shortest_edge": 27}, "crop_size": CROP}),
+        ("Siglip", {"size": SIDES}),
+    ],
+    ids=str,
+)
+def test_images_are_prepared_as_by_transformers(tmp_path, kind, fields):
+    image_module = pytest.importorskip("PIL.Image")
+    crops = pytest.importorskip("pipelines.images.crops")
+    small = np.random.default_rng(0).integers(0, 256, (7, 11, 3), "uint8")
+    image = image_module.fromarray(small).resize((80, 50), image_module.Resampling.BICUBIC)
+    processor = getattr(peer("transformers"), f"{kind}ImageProcessor")(**fields)
+    processor.save_pretrained(tmp_path)
+    saved = json.loads((tmp_path / "preprocessor_config.json").read_text())
+    theirs = np.asarray(processor(image, return_tensors="np")["pixel_values"])[0]
+    theirs = theirs.transpose(1, 2, 0)
+    facts = Preprocessing(**image_facts.of_transformers(saved))
+    spec = types.SimpleNamespace(preprocessing=facts, image_size=theirs.shape[:2])
+    view = np.asarray(crops.evaluation_view(np.asarray(image), spec))
+    ours = (view / 255 - np.array(facts.mean)) / np.array(facts.std)
+    # Resizing rounds to whole grey levels, not always alike.
+    assert np.abs((ours - theirs) * np.array(facts.std) * 255).max() < 1.1
 
 
 @pytest.mark.parametrize("resnet", sorted(timm.HYBRIDS), ids=str)

@@ -388,7 +388,7 @@ def test_what_a_config_says(config, facts):
         ("global_pool", ""),
         ("pool_include_prefix", True),
         ("norm_layer", "rmsnorm"),
-        ("mlp_layer", "swiglu"),
+        ("mlp_layer", "SwiGLUPacked"),
         ("attn_layer", "diff"),
         ("block_fn", "ParallelScalingBlock"),
         ("some_new_argument", None),

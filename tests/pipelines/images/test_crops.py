@@ -105,6 +105,13 @@ def test_a_central_view_keeps_the_shape_and_cuts_the_longer_side():
     np.testing.assert_array_equal(view(wide, (6, 9), crop_mode="center"), PICTURE)
 
 
+def test_a_fraction_that_is_a_quotient_gives_back_its_divisor():
+    # 212 / (212 / 238) is a little less than 238. Nothing is resized, so the centre is exact.
+    image = np.random.default_rng(1).integers(0, 256, (238, 238, 3), "uint8")
+    centre = view(image, (212, 212), crop_mode="center", crop_fraction=212 / 238)
+    np.testing.assert_array_equal(centre, image[13:225, 13:225])
+
+
 def test_a_fraction_is_cut_after_the_resize():
     # The model's 3 x 6 is three quarters of 4 x 8, to which the image is resized first.
     image = NOISE[:4, :8]
