@@ -94,7 +94,7 @@ def _begin(out, source, shards, max_side, seed):
             if path == f"{out}.json":
                 return None
             return plan
-    others = tf.io.gfile.glob(f"{out}-*-of-*.tfrecord")
+    others = records.shards_of(out)
     if others:
         raise ValueError(
             f"There are shards of that name already: {listed(others, 3)}. "

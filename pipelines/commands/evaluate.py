@@ -8,6 +8,7 @@ top-1 with the published one; the exit status is 1 where they differ by more tha
 """
 
 import json
+import os
 import sys
 
 from pipelines.distribution.command import add_distribute_argument, distributed
@@ -25,7 +26,12 @@ def add_arguments(parser):
     add_weights_argument(parser)
     add_classes_argument(parser)
     parser.add_argument("--data", required=True, metavar="SOURCE", help="labelled images")
-    parser.add_argument("--split", choices=("validation", "train"), default="validation")
+    parser.add_argument(
+        "--split",
+        choices=("validation", "train"),
+        default="validation",
+        help="part of the data; all of them where there is no such part",
+    )
     parser.add_argument(
         "--reproduce", nargs=2, metavar=("MODEL", "WEIGHTS"), help="a published checkpoint"
     )
@@ -38,6 +44,7 @@ def add_arguments(parser):
 
 
 def run(options):
+    from pipelines import files
     from pipelines.evaluation import evaluate
 
     named = options.model is not None
@@ -49,6 +56,10 @@ def run(options):
     with distributed(options.distribute) as engine:
         source = evaluate.open_labelled(options.data, options.split)  # before weights are fetched
         _check_comparable(options, source)
+        # A path that is wrong fails before the images are computed.
+        real = options.real and evaluate.read_real_labels(options.real)
+        if options.confusion and engine.is_chief:
+            files.make_folder(os.path.dirname(options.confusion) or ".")
         if entry:
             model = evaluate.build_published(*options.reproduce)
         else:
@@ -57,7 +68,7 @@ def run(options):
         p = evaluate.probabilities(model, source, options.batch_size, engine)
         result = evaluate.measure(p, source.labels, source.class_names)
         if engine.is_chief:
-            _report(options, entry, source, p, result)
+            _report(options, entry, real, source, p, result)
         engine.wait()  # a process that has ended would be missed
     return int(bool(entry) and abs(100 * result.top1 - entry.top1) > TOLERANCE)
 
@@ -72,13 +83,12 @@ def _check_comparable(options, source):
         )
 
 
-def _report(options, entry, source, p, result):
+def _report(options, entry, real, source, p, result):
     """Prints and draws what was measured."""
     from pipelines.evaluation import evaluate
 
     facts = {"data": source.name, **result.to_dict()}
-    if options.real:
-        real = evaluate.read_real_labels(options.real)
+    if real:
         facts["real"], facts["real_images"] = evaluate.real_accuracy(p, real)
     if options.confusion and source.multi_label:
         print(NO_CONFUSION, file=sys.stderr)

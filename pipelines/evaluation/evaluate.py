@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import sys
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from pipelines.distribution.engine import Engine
 from pipelines.evaluation import multi_label
 from pipelines.feed.targets import INDEX, ONE_HOT, Targets, check_classes
 from pipelines.loading import evaluation_data
+from pipelines.logits import activation_of_logits
 from pipelines.sources.grammar import open_source
 from pipelines.sources.model_labels import with_labels_of
 from pipelines.sources.stream import in_memory
@@ -100,10 +102,15 @@ def evaluate(model, data, *, batch_size=64, split="validation", class_names=None
 
 
 def open_labelled(data, split="validation"):
-    """The `Source` of `evaluate`, its labels as they are found."""
+    """The `Source` of `evaluate`, its labels as they are found.
+
+    Where the source has no part of that name all of it is taken, which a line on the standard error
+    stream says: a model may have been trained on most of it.
+    """
     source = open_source(data, split)
     if source is None:
         source = open_source(data, "train")
+        print(f"{source.name}: no {split} part, so all {source.count:,} images.", file=sys.stderr)
     return in_memory(source)
 
 
@@ -126,18 +133,30 @@ def labelled(model, source, class_names=None):
 
 
 def probabilities(model, source, batch_size=64, distribute=None):
-    """Probabilities `(n, K)` of all images of a source, in order."""
+    """Probabilities `(n, K)` of all images of a source, in order; of one output, of two classes."""
     spec, engine = model.spec, distribute or Engine()
     targets = Targets(ONE_HOT if source.multi_label else INDEX, spec.classes)
     batches = evaluation_data(source, spec, batch_size, targets, engine)
     outputs = engine.outputs(model, batches.map(lambda image, target, mask: image))
     outputs = np.asarray(outputs, "float64")[: source.count]
-    if spec.classifier_activation is None and source.multi_label:
-        outputs = np.exp(-np.logaddexp(0, -outputs))  # the sigmoid, which nothing overflows
-    elif spec.classifier_activation is None:
-        outputs = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        outputs /= outputs.sum(axis=1, keepdims=True)
+    if spec.classifier_activation is None:
+        activation = "sigmoid" if source.multi_label else activation_of_logits(spec)
+        outputs = PROBABILITIES[activation](outputs)
+    if spec.classes == 1 and not source.multi_label:  # of the second of two classes
+        outputs = np.concatenate([1 - outputs, outputs], axis=1)
     return outputs
+
+
+def _softmax(logits):
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+def _sigmoid(logits):
+    return np.exp(-np.logaddexp(0, -logits))  # which nothing overflows
+
+
+PROBABILITIES = {"softmax": _softmax, "sigmoid": _sigmoid}
 
 
 def measure(probabilities, labels, class_names):

@@ -62,8 +62,9 @@ def features(model, source, batch_size=64, distribute=None, extractor=None):
 def cached_features(model, source, folder, batch_size=64, distribute=None):
     """As `features`; a second time from a file.
 
-    The file's name follows from the weights, the model's spec, and the source's name and labels. It
-    does not follow from the pixels: where images were changed in place, empty the folder.
+    The file's name follows from the weights, the model's spec, the source's name and labels, and
+    where each image comes from. It does not follow from the pixels: where images were changed in
+    place, empty the folder.
 
     Args:
         model: An `ImageModel`.
@@ -104,4 +105,6 @@ def _key(model, source, engine):
         digest.update(np.ascontiguousarray(value).tobytes())
     digest.update(f"{source.name} {source.count}".encode())
     digest.update(np.ascontiguousarray(source.labels).tobytes())
+    # The parts of one file have its name, and may have the same labels.
+    digest.update("\n".join(map(source.origin, range(source.count))).encode())
     return digest.hexdigest()

@@ -12,9 +12,7 @@ from keras_vit.layers import checks
 from keras_vit.models.bit_spec import BiTSpec
 from keras_vit.models.image_model import require_spec
 from keras_vit.models.spec import ViTSpec
-
-# What is looked for in a folder; a file that is named is read whatever it is called.
-ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff"})
+from pipelines.logits import activation_of_logits
 
 
 def predict(model, images, *, top=5, class_names=None, batch_size=32):
@@ -63,7 +61,8 @@ def probabilities(model, pixels):
     """Probabilities `(B, K)` of images, uint8 `(B, height, width, channels)`."""
     outputs = model.predict_on_batch(keras_vit.preprocess_input(pixels, model))
     if model.spec.classifier_activation is None:
-        outputs = keras.ops.convert_to_numpy(keras.ops.softmax(outputs))
+        activation = keras.activations.get(activation_of_logits(model.spec))
+        outputs = keras.ops.convert_to_numpy(activation(keras.ops.convert_to_tensor(outputs)))
     return outputs
 
 
@@ -71,33 +70,35 @@ def image_files(images):
     """The files that paths, folders and patterns stand for, in order.
 
     A folder is searched through, for the endings of images in any case; hidden files are left out.
+    A file that is named is read whatever it is called.
 
     Raises:
         FileNotFoundError: if nothing is there.
     """
+    from pipelines.sources.folders import SUFFIXES  # which needs TensorFlow
+
     found = []
     for text in images:
         path = pathlib.Path(text)
         if path.is_dir():
-            files = _in_folder(path)
+            files = _in_folder(path, SUFFIXES)
         else:
             files = (
                 [path] if path.exists() else [pathlib.Path(p) for p in sorted(glob.glob(f"{text}"))]
             )
         if not files:
             raise FileNotFoundError(
-                f"There is no image at '{text}'. In a folder the endings are "
-                f"{' '.join(sorted(ENDINGS))}."
+                f"There is no image at '{text}'. In a folder the endings are {' '.join(SUFFIXES)}."
             )
         found += files
     return found
 
 
-def _in_folder(folder):
+def _in_folder(folder, endings):
     return sorted(
         path
         for path in folder.rglob("*")
-        if path.suffix.lower() in ENDINGS
+        if path.suffix.lower() in endings
         and not any(part.startswith(".") for part in path.relative_to(folder).parts)
     )
 

@@ -15,6 +15,7 @@ from keras_vit.models.image_model import require_spec
 from keras_vit.models.rebuild import FIRST_LAYERS, rebuild
 from keras_vit.models.spec import ViTSpec
 from keras_vit.weights.atomic import atomic_path, atomic_write
+from pipelines.logits import activation_of_logits
 from pipelines.model_files.destination import check_free
 from pipelines.model_files.export_formats import (
     FORMATS,
@@ -90,7 +91,8 @@ def serving_model(model):
         x = scale(x)
     x = model(x)
     if spec.classifier_activation is None:
-        x = keras.layers.Softmax(name=OUTPUT, dtype="float32")(x)
+        activation = activation_of_logits(spec)
+        x = keras.layers.Activation(activation, name=OUTPUT, dtype="float32")(x)
     return keras.Model(images, x, name="serving")
 
 

@@ -279,6 +279,7 @@ def _from_file(recipe, class_names, engine):
     with engine.alone():  # the file's model is only read
         found = model_from_file(config.weights, config.image_size)[0]
         values = _values(found, Engine())
+    _check_of_file(config, found.spec)
     fields = {field.name for field in dataclasses.fields(found.spec)}
     rates = _rates(config)
     if unknown := {name: rate for name, rate in rates.items() if rate and name not in fields}:
@@ -295,6 +296,20 @@ def _from_file(recipe, class_names, engine):
         changes["representation_size"] = None  # both layers make room for one, as in the paper
     spec = dataclasses.replace(found.spec, **changes)
     return _with_values(values, spec, found.name, () if same else HEAD)
+
+
+def _check_of_file(config, spec):
+    """Refuses what the file decides, where the recipe says something else."""
+    said = {name: value for name, value in config.arguments.items() if name != "classes"}
+    received = {f"model.arguments.{name}": value for name, value in said.items()}
+    if config.channels != spec.channels:
+        received["model.channels"] = config.channels
+    if received:
+        raise ValueError(
+            f"The model of {config.weights} decides its sizes and has {spec.channels} channels: "
+            "leave these out, or name a constructor by --model.name. Received: "
+            f"{', '.join(f'{name}={value!r}' for name, value in received.items())}"
+        )
 
 
 def _rates(config):

@@ -102,6 +102,11 @@ def open_data(recipe):
     return RunData(fraction(train, config.fraction), validation, recipe)
 
 
+def has_own_validation(config):
+    """Whether the source of a `DataConfig` has a validation or test part of its own."""
+    return open_source(config.source, "validation") is not None
+
+
 def _numbered(source, classes):
     """A source whose classes are only numbers, with as many of them as were asked for.
 

@@ -14,6 +14,7 @@ from pipelines import files
 from pipelines.distribution import launcher
 from pipelines.recipes.config import replace
 from pipelines.recipes.overrides import override
+from pipelines.runs.data import has_own_validation
 from pipelines.runs.train import train
 
 
@@ -25,13 +26,17 @@ class Sweep:
         field: Name of the field.
         tried: `{value: accuracy on the held-out images}`, values as text.
         chosen: The value of the highest accuracy; of equal ones the first.
-        accuracies: Tuple of floats, of the runs on all training images, one a seed.
+        accuracies: Tuple of floats, of the final runs, one a seed.
+        on_all: Whether these were trained on all training images and measured on others. Where the
+            source has no validation or test part, they could only be measured on the held-out
+            images that chose the value, which flatters them.
     """
 
     field: str
     tried: dict
     chosen: str
     accuracies: tuple
+    on_all: bool = True
 
     def table(self):
         """Lines of text: each value, then mean and standard deviation of the final runs."""
@@ -42,7 +47,8 @@ class Sweep:
         mean, deviation = np.mean(self.accuracies), np.std(self.accuracies)
         runs = len(self.accuracies)
         seeds = "1 seed" if runs == 1 else f"{runs} seeds"
-        lines.append(f"trained on all, {seeds}: {mean:.2%} +- {deviation:.2%}")
+        final = "trained on all" if self.on_all else "on the held-out images that chose it"
+        lines.append(f"{final}, {seeds}: {mean:.2%} +- {deviation:.2%}")
         return "\n".join(lines)
 
 
@@ -51,7 +57,8 @@ def sweep(recipe, out, text, seeds=3, *, distribute=None, **options):
 
     The values are compared on `data.validation` of the training images, with the recipe's own seed.
     The best is then trained with seeds 0, 1 and so on, on all training images, and measured on the
-    source's own validation or test images. Runs that are complete are not run again, and one that
+    source's own validation or test images; where it has none, as the values were, which the result
+    says. Runs that are complete are not run again, and one that
     was stopped goes on.
 
     Args:
@@ -102,7 +109,7 @@ def sweep(recipe, out, text, seeds=3, *, distribute=None, **options):
     for seed in range(seeds):
         final = replace(override(recipe, {field: chosen}), seed=seed)
         accuracies.append(_accuracy(final, files.join(out, f"final-{seed}"), distribute, options))
-    result = Sweep(field, tried, chosen, tuple(accuracies))
+    result = Sweep(field, tried, chosen, tuple(accuracies), has_own_validation(recipe.data))
     _write(result, out)
     return result
 
@@ -153,7 +160,7 @@ def _write(result, out):
     axis = figure.subplots()
     axis.plot(list(result.tried), list(result.tried.values()), marker="o", label="held-out")
     finals = [result.chosen] * len(result.accuracies)
-    axis.plot(finals, result.accuracies, "x", label="trained on all")
+    axis.plot(finals, result.accuracies, "x", label="final")
     axis.set(xlabel=result.field, ylabel="accuracy")
     axis.legend()
     with files.written_by_path(files.join(out, "sweep.png")) as path:

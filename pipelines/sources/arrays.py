@@ -1,11 +1,12 @@
 """Images that are in memory already."""
 
+import dataclasses
 import os
 
 import numpy as np
 
 from pipelines._tensorflow import tf
-from pipelines.sources.source import Source
+from pipelines.sources.source import Source, check_several
 
 # Names of arrays in a file, as (images, labels).
 TRAIN_NAMES = (("x_train", "y_train"), ("images", "labels"), ("x", "y"))
@@ -84,7 +85,12 @@ def array_file(path, split=None, class_names=None):
         else:
             names = class_names or _numbers(file, labels)
     source = arrays(images, labels, names, path)
-    return source if class_names is None else source.relabel(class_names)
+    source = dataclasses.replace(source, origin=lambda i: f"image {i} of {pair[0]} in {path}")
+    if class_names is not None:
+        return source.relabel(class_names)
+    if not source.multi_label:
+        check_several(source.class_names, path)
+    return source
 
 
 def has_validation(path):

@@ -7,7 +7,7 @@ import numpy as np
 
 from pipelines._tensorflow import tf
 from pipelines.sources import folders
-from pipelines.sources.source import Source, listed
+from pipelines.sources.source import Source, check_several, listed
 
 TRAIN = ("train", "training")
 VALIDATION = ("val", "valid", "validation", "test")
@@ -93,11 +93,8 @@ def _check_classes(root, names, labels, class_names):
         raise ValueError(f"There are no images in {root} nor in its folders {listed(names)}.")
     if empty:
         warnings.warn(f"{root}: no image in the folders {listed(empty)}.", stacklevel=4)
-    if len(names) == 1 and class_names is None:
-        raise ValueError(
-            f"There is only one class in {root}: {listed(names)}. Every prediction would be right. "
-            "Did you mean the folder above it?"
-        )
+    if class_names is None:
+        check_several(names, root, " Did you mean the folder above it?")
 
 
 def _warn_of_text_order(names, root):

@@ -1,7 +1,7 @@
 """A source with the labels of a model: whose output is which class."""
 
 from keras_vit.applications.class_names import imagenet_classes, imagenet_names
-from pipelines.sources.source import Source, are_numbers, check_labels, listed
+from pipelines.sources.source import Source, are_indices, are_numbers, check_labels, listed
 
 
 def with_labels_of(spec, source):
@@ -42,11 +42,12 @@ def _by_name(spec, source):
 
 def _by_number(spec, source):
     """A source whose classes are only numbers, with as many of them as the model has outputs."""
-    numbers = tuple(map(str, range(spec.classes)))
-    if not are_numbers(source.class_names) or not spec.include_top or spec.classes == 1:
+    if not spec.include_top or spec.classes == 1:
         return source
-    if len(source.class_names) <= spec.classes:
-        return source.relabel(numbers)
+    if are_indices(source.class_names, spec.classes):
+        return source.relabel(map(str, range(spec.classes)))
+    if not are_numbers(source.class_names):
+        return source
     if isinstance(source, Source) and not source.multi_label:
         check_labels(source.labels, spec.classes, source.name)
     return source

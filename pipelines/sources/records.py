@@ -98,10 +98,18 @@ def count_records(path):
     return count
 
 
+def shards_of(prefix):
+    """The shards of a prefix that are there, in order; not those of `PREFIX-more`."""
+    shard = re.compile(re.escape(os.path.basename(prefix)) + r"-\d+-of-\d+\.tfrecord")
+    files = sorted(tf.io.gfile.glob(f"{prefix}-*-of-*.tfrecord"))
+    return [file for file in files if shard.fullmatch(os.path.basename(file))]
+
+
 def _files(pattern):
-    globs = [pattern] if any(sign in pattern for sign in "*?[") else [f"{pattern}-*-of-*.tfrecord"]
-    files = sorted(file for glob in globs for file in tf.io.gfile.glob(glob))
-    files = [file for file in files if not file.endswith(".json")]
+    if any(sign in pattern for sign in "*?["):
+        files = [file for file in sorted(tf.io.gfile.glob(pattern)) if not file.endswith(".json")]
+    else:
+        files = shards_of(pattern)
     if not files and tf.io.gfile.exists(pattern) and not tf.io.gfile.isdir(pattern):
         files = [pattern]
     if not files:

@@ -105,6 +105,8 @@ class Source:
 def new_places(source, class_names):
     """The index in `class_names` of every class of a source, as an array.
 
+    Classes that are only numbers, none of which is a name, are such indices.
+
     Raises:
         ValueError: if a class is missing, or its name stands for several; says which.
     """
@@ -112,6 +114,8 @@ def new_places(source, class_names):
     check_distinct(source.class_names, class_names, source.name)
     places = {name: place for place, name in enumerate(class_names)}
     unknown = [name for name in source.class_names if name not in places]
+    if len(unknown) == len(source.class_names) and are_indices(unknown, len(class_names)):
+        return np.array(list(map(int, unknown)))
     if unknown:
         raise ValueError(
             f"{source.name} has classes that are not among the {len(class_names)} of the "
@@ -134,9 +138,23 @@ def check_distinct(names, class_names, where):
         )
 
 
+def check_several(class_names, where, hint=""):
+    """Raises a ValueError for a single class, of which every prediction would be right."""
+    if len(class_names) == 1:
+        raise ValueError(
+            f"There is only one class in {where}: {listed(class_names)}. Every prediction would be "
+            f"right.{hint}"
+        )
+
+
 def are_numbers(class_names):
     """Whether classes are named 0, 1, 2 and so on, which says no more than their labels do."""
     return list(class_names) == list(map(str, range(len(class_names))))
+
+
+def are_indices(class_names, classes):
+    """Whether classes are named by different numbers below `classes`, as 0, 1 and 3 of 4."""
+    return set(class_names) <= set(map(str, range(classes)))
 
 
 def check_labels(labels, classes, name):

@@ -4,13 +4,14 @@ import csv
 import io
 import json
 import os
+import re
 
 import numpy as np
 
 from pipelines._tensorflow import tf
 from pipelines.sources import folders
 from pipelines.sources.image_folder import TRAIN, VALIDATION, file_source
-from pipelines.sources.source import check_distinct, listed
+from pipelines.sources.source import check_several, listed
 
 PATH_COLUMNS = ("path", "file", "filename", "file_name", "image")
 LABEL_COLUMNS = ("label", "labels", "class", "target")
@@ -29,7 +30,8 @@ def table(path, split=None, class_names=None, path_column=None, label_column=Non
     Args:
         path: The table, `.csv` or `.jsonl`.
         split: `"train"` or `"validation"`: takes the rows whose column `split` says so, or one of
-            the words that folders may have for it. None takes all rows.
+            the words that folders may have for it. `test` is one of those for validation where no
+            row has another; else these rows are of neither. None takes all rows.
         class_names: Strings in the order of the labels; None is all that the table names, in order
             of their text, or of their numbers where all are numbers.
         path_column: Column of the paths; None is the first of path, file, filename, file_name and
@@ -46,8 +48,8 @@ def table(path, split=None, class_names=None, path_column=None, label_column=Non
     rows = _rows(path)
     path_column = _column(rows, path_column, PATH_COLUMNS, "path_column", path)
     label_column = _column(rows, label_column, LABEL_COLUMNS, "label_column", path)
-    names = [_classes(row.get(label_column), separator) for row in rows]
-    known = class_names or _in_order({name for row in names for name in row})
+    names = _whole([_classes(row.get(label_column), separator) for row in rows])
+    known = _in_order({name for row in names for name in row})
     several = any(len(row) > 1 for row in names)
     several = several or any(isinstance(row.get(label_column), list) for row in rows)
     if not several:
@@ -56,10 +58,13 @@ def table(path, split=None, class_names=None, path_column=None, label_column=Non
     chosen = [i for i in range(len(rows)) if split in (None, splits[i])]
     if not chosen:
         raise ValueError(f"{path} has no rows of the split {split!r}.")
+    if not several and class_names is None:
+        check_several(known, path)
     files = [_file(rows[i], path_column, path, i) for i in chosen]
-    labels = _labels([names[i] for i in chosen], known, several, path)
+    labels = _labels([names[i] for i in chosen], known, several)
     root = os.path.dirname(path) or "."
-    return file_source(path, *_relative(files, root), labels, known)
+    source = file_source(path, *_relative(files, root), labels, known)
+    return source if class_names is None else source.relabel(class_names)
 
 
 def has_splits(path):
@@ -118,11 +123,13 @@ def _column(rows, name, usual, argument, path):
 
 
 def _splits(rows, path):
-    """`"train"` or `"validation"` for every row; nothing for all where no row has a split."""
+    """The split of every row, `"test"` where others validate; nothing where no row has one."""
     words = [str(row.get(SPLIT_COLUMN) or "").strip().lower() for row in rows]
     if not any(words):
         return words
     meant = dict.fromkeys(TRAIN, "train") | dict.fromkeys(VALIDATION, "validation")
+    if set(words) & set(VALIDATION) - {"test"}:
+        meant["test"] = "test"  # left alone, as the folder `test` beside `val`
     for i, word in enumerate(words):
         if word not in meant:
             raise ValueError(
@@ -146,6 +153,13 @@ def _classes(value, separator):
     return [str(name).strip() for name in values if str(name).strip()]
 
 
+def _whole(names):
+    """Numbers as they are meant: 2 for "2.0", as labels are written beside a missing one."""
+    if not all(re.fullmatch(r"\d+(\.0+)?", name) for row in names for name in row):
+        return names
+    return [[name.partition(".")[0] for name in row] for row in names]
+
+
 def _in_order(names):
     if all(name.isdecimal() for name in names):
         return sorted(names, key=int)
@@ -158,15 +172,8 @@ def _file(row, column, path, number):
     return str(row[column])
 
 
-def _labels(names, known, several, path):
-    named = sorted({name for row in names for name in row})
-    check_distinct(named, known, path)
+def _labels(names, known, several):
     places = {name: place for place, name in enumerate(known)}
-    unknown = set(named) - set(places)
-    if unknown:
-        raise ValueError(
-            f"{path} has classes that are not among `class_names`: {listed(sorted(unknown))}"
-        )
     if not several:
         return np.array([places[row[0]] for row in names], "int32")
     labels = np.zeros((len(names), len(known)), "float32")

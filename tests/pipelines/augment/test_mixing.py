@@ -117,6 +117,12 @@ def test_label_smoothing_spreads_a_share_over_all_classes():
     np.testing.assert_allclose(labels, LABELS * 0.86 + 0.02, atol=1e-6)
 
 
+def test_label_smoothing_of_one_column_is_of_two_classes():
+    column = np.arange(BATCH, dtype="float32")[:, None] % 2
+    _, labels = Augment(label_smoothing=0.1).batch(IMAGES, tf.constant(column), seed(0))
+    np.testing.assert_allclose(labels, np.where(column, 0.95, 0.05), atol=1e-6)
+
+
 def test_integer_labels_are_refused():
     augment = Augment(mixup=0.2)
     assert augment.mixes and not Augment().mixes

@@ -143,7 +143,8 @@ def test_arrays_and_records_are_checked_too(tmp_path):
     images = np.stack([np.full((4, 5, 3), value, "uint8") for value in (1, 2, 2)])
     np.savez(tmp_path / "x.npz", x_train=images, y_train=[0, 1, 1], x_val=images[:1], y_val=[0])
     report = check_data(tmp_path / "x.npz", progress=False)
-    assert report.in_both_splits == [(f"image 0 of {tmp_path}/x.npz",) * 2]
+    both = tuple(f"image 0 of {name} in {tmp_path}/x.npz" for name in ("x_train", "x_val"))
+    assert report.in_both_splits == [both]
     assert report.class_counts("train") == {"0": 1, "1": 2} and len(report.repeated) == 1
 
 

@@ -12,7 +12,10 @@ import small_models as small
 
 from pipelines import cli
 from pipelines.evaluation import evaluate
+from pipelines.evaluation import predict as predict_module
 from pipelines.evaluation.predict import predict
+from pipelines.model_files.export import serving_model
+from pipelines.sources.arrays import arrays
 
 # Six classes, four images; the right classes are 0, 1, 1, 5.
 P = np.array(
@@ -113,14 +116,40 @@ def test_a_model_is_measured_on_what_it_predicts(files):
     assert result.top1 == np.mean(p.argmax(1) == source.labels)
 
 
+@pytest.mark.parametrize("activation", ["sigmoid", None])
+def test_one_output_is_the_second_of_two_classes(activation, tmp_path):
+    rng = np.random.default_rng(3)
+    pixels, labels = rng.integers(0, 256, (7, 24, 40, 3), dtype="uint8"), np.arange(7) % 2
+    fields = {"num_layers": 1, "channels": 3, "classes": 1, "image_size": (24, 40)}
+    logits = small.expected(small.build(**fields), pixels.astype("float32") / 127.5 - 1)["logits"]
+    second = 1 / (1 + np.exp(-logits[:, 0]))
+    model = small.build(**fields, classifier_activation=activation).model
+    source = evaluate.labelled(model, arrays(pixels, labels))
+    p = evaluate.probabilities(model, source, batch_size=4)
+    np.testing.assert_allclose(p, np.stack([1 - second, second], axis=1), atol=1e-4)
+    assert p.std() > 1e-3
+    result = evaluate.evaluate(model, (pixels, labels))
+    assert result.top1 == np.mean((second > 0.5) == labels)
+    found = predict_module.probabilities(model, pixels)
+    np.testing.assert_allclose(found, second[:, None], atol=1e-4)
+    served = keras.ops.convert_to_numpy(serving_model(model)(pixels))
+    np.testing.assert_allclose(served, second[:, None], atol=1e-4)
+
+
+def test_all_images_of_data_without_such_a_part_are_said_to_be(files, capsys):
+    evaluate.open_labelled(files[0])
+    assert "no validation part, so all 7 images" in capsys.readouterr().err
+
+
 def test_the_command_prints_and_draws(files, tmp_path, capsys):
     folder, _, path = files
     arguments = ["evaluate", "--model", str(path), "--data", str(folder), "--json"]
-    assert cli.main([*arguments, "--confusion", str(tmp_path / "confusion.png")]) == 0
+    picture = tmp_path / "new" / "confusion.png"
+    assert cli.main([*arguments, "--confusion", str(picture)]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["count"] == 7
     assert facts["top5"] is None
-    assert (tmp_path / "confusion.png").stat().st_size > 1000
+    assert picture.stat().st_size > 1000
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pipelines import cli
 from pipelines.evaluation.features import cached_features, feature_model, features
 from pipelines.evaluation.fewshot import few_shot_accuracy
 from pipelines.evaluation.fewshot_sources import few_shot
-from pipelines.sources.arrays import arrays
+from pipelines.sources.arrays import array_file, arrays
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,17 @@ def test_features_are_kept_and_follow_the_weights(model, tmp_path, monkeypatch):
     other = arrays(images(3), np.array([0, 1, 1]))
     cached_features(model, other, tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_the_parts_of_one_file_are_kept_apart(model, tmp_path):
+    labels = np.array([0, 1, 0])
+    parts = {"x_train": images(3), "y_train": labels, "x_val": images(3, seed=1), "y_val": labels}
+    np.savez(tmp_path / "parts.npz", **parts)
+    for part in ("train", "validation"):
+        source = array_file(tmp_path / "parts.npz", part)
+        kept = cached_features(model, source, tmp_path / "cache")
+        np.testing.assert_array_equal(kept, features(model, source))
+    assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
 def test_a_model_without_one_vector_an_image_is_refused():

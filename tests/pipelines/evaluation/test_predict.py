@@ -15,6 +15,7 @@ pytest.importorskip("tensorflow")
 
 from pipelines import cli  # noqa: E402
 from pipelines.evaluation import predict  # noqa: E402
+from pipelines.sources.folders import SUFFIXES  # noqa: E402
 
 NAMES = ("dark", "red", "blue")
 FACTS = Preprocessing(mean=(0.2, 0.4, 0.6), std=(0.5, 0.25, 0.2))
@@ -94,6 +95,12 @@ def test_folders_are_searched_and_batches_make_no_difference(model, photos):
     assert found == [("a.png", "red"), ("b.JPG", "blue"), ("d.jpeg", grey)]
     for other in results[1:]:
         assert [(p.name, best[0][1]) for p, best in other] == found
+
+
+def test_folders_have_the_endings_that_training_reads(tmp_path):
+    for ending in SUFFIXES:
+        (tmp_path / f"a{ending.upper()}").touch()
+    assert len(predict.image_files([tmp_path])) == len(SUFFIXES) == 10
 
 
 def test_patterns_and_what_is_not_there(photos):

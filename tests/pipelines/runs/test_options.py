@@ -84,6 +84,7 @@ def test_a_sweep_chooses_on_held_out_images_and_trains_on_all(tmp_path, monkeypa
     train, runs = fake_train({0.003: 0.2, 0.01: 0.5, 0.03: 0.5})
     monkeypatch.setattr(sweep, "train", train)
     monkeypatch.setattr(sweep, "_forget", lambda: None)
+    monkeypatch.setattr(sweep, "has_own_validation", lambda data: True)
     recipe = resolve("augreg_finetune")
     text = "optimizer.learning_rate=.003,.01,.03"
     result = sweep.sweep(recipe, tmp_path, text, seeds=3)
@@ -105,10 +106,24 @@ def test_a_sweep_chooses_on_held_out_images_and_trains_on_all(tmp_path, monkeypa
     assert all(resume for _, _, _, resume in runs)
 
 
+def test_a_sweep_of_data_without_a_test_part_does_not_claim_all(tmp_path, monkeypatch):
+    train, _ = fake_train({0.003: 0.2, 0.01: 0.5})
+    monkeypatch.setattr(sweep, "train", train)
+    monkeypatch.setattr(sweep, "_forget", lambda: None)
+    smoke.write_images(tmp_path / "images.npz")
+    with np.load(tmp_path / "images.npz") as arrays:
+        np.savez(tmp_path / "whole.npz", x_train=arrays["x_train"], y_train=arrays["y_train"])
+    for name, words in (("images", "trained on all"), ("whole", "on the held-out images that")):
+        recipe = replace(resolve("augreg_finetune"), data={"source": str(tmp_path / f"{name}.npz")})
+        result = sweep.sweep(recipe, tmp_path, "optimizer.learning_rate=.003,.01", seeds=1)
+        assert words in result.table() and result.on_all == (name == "images")
+
+
 def test_a_sweep_without_values_takes_the_recipes(tmp_path, monkeypatch):
     train, runs = fake_train({0.001: 0.3, 0.003: 0.2, 0.01: 0.1})
     monkeypatch.setattr(sweep, "train", train)
     monkeypatch.setattr(sweep, "_forget", lambda: None)
+    monkeypatch.setattr(sweep, "has_own_validation", lambda data: True)
     result = sweep.sweep(resolve("augreg_finetune"), tmp_path, "optimizer.learning_rate", seeds=1)
     assert list(result.tried) == ["0.001", "0.003", "0.01"]
     assert result.chosen == "0.001"
@@ -119,6 +134,7 @@ def test_the_options_of_the_command_reach_every_run_of_a_sweep(tmp_path, monkeyp
     train, _ = fake_train({0.001: 0.3, 0.003: 0.2, 0.01: 0.1}, given)
     monkeypatch.setattr(sweep, "train", train)
     monkeypatch.setattr(sweep, "_forget", lambda: None)
+    monkeypatch.setattr(sweep, "has_own_validation", lambda data: True)
     engines = []
 
     def distribute(spec):

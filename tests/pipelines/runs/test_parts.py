@@ -15,7 +15,7 @@ from pipelines.distribution.engine import Engine
 from pipelines.recipes import resolve
 from pipelines.recipes.config import replace
 from pipelines.runs.averages import averaged, not_finalized
-from pipelines.runs.building import without_padding
+from pipelines.runs.building import build, without_padding
 from pipelines.runs.callback import RunCallback, Terminated
 from pipelines.runs.data import RunData, open_data
 from pipelines.sources.arrays import arrays
@@ -200,6 +200,22 @@ def test_a_dev_split_is_held_out_of_the_training_images(tmp_path):
     assert (data.train.count, data.validation.count) == (10, 4)
     data = open_data(replace(recipe, data={"label_smoothing": 0.1}))
     assert data.one_hot and data.augment.label_smoothing == 0.1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"channels": 3}, "has 1 channels.*model.channels=3"),
+        ({"arguments": {"pooling": "avg", "classes": 3}}, "model.arguments.pooling='avg'$"),
+        ({"arguments": {"nonsense": 7}}, "model.arguments.nonsense=7"),
+    ],
+)
+def test_what_a_file_decides_is_not_the_recipes_to_say(tmp_path, changes, words):
+    path = str(tmp_path / "model.keras")
+    keras_vit.VisionTransformer((14, 14), 7, 1, 2, 8, 12, classes=3, channels=1).save(path)
+    recipe = replace(resolve("fashion_mnist_larger"), model={"weights": path, **changes})
+    with pytest.raises(ValueError, match=words):
+        build(recipe, ("a", "b", "c"))
 
 
 def test_sigmoid_is_summed_over_the_classes():

@@ -43,6 +43,10 @@ def test_an_array_file_has_two_splits(tmp_path):
         array_file(path, class_names=("z", "Y", "X"))
     with pytest.raises(ValueError, match="'x_val' and 'y_val'.*Received: \\['images'"):
         array_file(path, "validation")
+    np.savez(path, images=IMAGES, labels=0 * LABELS)
+    with pytest.raises(ValueError, match="only one class in .*arrays.npz: '0'"):
+        array_file(path)
+    assert array_file(path, class_names=("x", "y")).labels.tolist() == [0] * 5
     with pytest.raises(FileNotFoundError, match="none.npz"):
         array_file(tmp_path / "none.npz")
 

@@ -66,3 +66,13 @@ def test_numbers_count_up_to_the_models_classes():
     found = with_labels_of(Spec(5), source_of(("0", "1", "2")))
     assert found.class_names == ("0", "1", "2", "3", "4")
     assert found.labels.tolist() == [0, 1, 2]
+
+
+def test_numbers_with_a_gap_are_those_of_the_outputs():
+    found = with_labels_of(Spec(4), source_of(("0", "1", "3")))
+    assert found.class_names == ("0", "1", "2", "3") and found.labels.tolist() == [0, 1, 3]
+    source = source_of(("0", "1", "3"))
+    assert with_labels_of(Spec(3), source) is source
+    assert source.relabel(tuple("abcd")).labels.tolist() == [0, 1, 3]
+    with pytest.raises(ValueError, match="not among the 3"):
+        source.relabel(tuple("abc"))

@@ -102,6 +102,14 @@ def test_names_of_the_index_file_are_found_in_another_list(tmp_path):
         records(tmp_path / "x", class_names=("a", "b"))
 
 
+def test_a_prefix_is_not_the_beginning_of_another(tmp_path):
+    write_shards(tmp_path / "pets", [[(1, [0])], [(2, [1])]])
+    write_shards(tmp_path / "pets-val", [[(3, [0])], [(4, [1])], [(5, [1])]])
+    assert records(tmp_path / "pets").count == 2
+    assert records(tmp_path / "pets-val").count == 3
+    assert records(f"{tmp_path}/pets*").count == 5
+
+
 def test_missing_and_damaged_files(tmp_path):
     with pytest.raises(FileNotFoundError, match="No TFRecord file matches"):
         records(tmp_path / "x")

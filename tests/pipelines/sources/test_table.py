@@ -72,6 +72,29 @@ def test_splits_share_the_classes_of_the_whole_table(images):
     assert bytes_of(validation) == [flat(2)]
 
 
+def test_test_rows_are_left_alone_where_others_validate(images):
+    text = "path,label,split\nimages/1.png,a,train\nimages/2.png,b,{}\nimages/3.png,b,test\n"
+    path = write_csv(images, text.format("val"))
+    assert bytes_of(table(path, "validation")) == [flat(2)]
+    assert bytes_of(table(path, "train")) == [flat(1)]
+    assert table(path).count == 3
+    path = write_csv(images, text.format("train"))
+    assert bytes_of(table(path, "validation")) == [flat(3)]
+
+
+def test_numbers_are_whole_and_named_by_class_names(images):
+    text = "path,label\nimages/1.png,10.0\nimages/2.png,2.0\nimages/3.png,0.0\n"
+    source = table(write_csv(images, text))
+    assert source.class_names == ("0", "2", "10") and source.labels.tolist() == [2, 1, 0]
+    names = tuple("abcdefghijk")
+    named = table(write_csv(images, text), class_names=names)
+    assert named.class_names == names and named.labels.tolist() == [10, 2, 0]
+    with pytest.raises(ValueError, match="not among the 3 .*: '0', '2', '10'"):
+        table(write_csv(images, text), class_names=("a", "b", "c"))
+    text = "path,label\nimages/1.png,007\nimages/2.png,7\n"
+    assert table(write_csv(images, text)).class_names == ("007", "7")
+
+
 def test_columns_and_classes_of_other_names(images):
     path = write_csv(images, "where,what\nimages/4.png,b;a\n")
     source = table(path, path_column="where", label_column="what", separator=";")
@@ -91,9 +114,14 @@ def test_columns_and_classes_of_other_names(images):
     [
         ("path,label\n", {}, "no rows"),
         ("path,kind\na.png,x\n", {}, "column 'label' or .*Received: columns 'path', 'kind'"),
+        ("path,label\na.png,x\nb.png,x\n", {}, "only one class in .*: 'x'. Every prediction"),
         ("path,label\na.png,x\n", {"path_column": "file"}, "must have a column 'file'"),
         ("path,label\na.png,x\n,y\n", {}, "Row 2 .* has no 'path'"),
-        ("path,label\na.png,x\n", {"class_names": ("y",)}, "not among `class_names`: 'x'"),
+        (
+            "path,label\na.png,x\n",
+            {"class_names": ("y",)},
+            "not among the 1 .*: 'x'. Those are: 'y'",
+        ),
         ("path,label\na.png,x\n", {"class_names": ("x", "y", "x")}, "more than one class: 'x'"),
         ("path,label,split\na.png,x,dev\n", {}, "Row 1 .* the split 'dev'. It must be one of"),
         ("path,label,split\na.png,x,val\nb.png,x,\n", {}, "Row 2 .* the split ''"),
